@@ -1,0 +1,10 @@
+//! Files in and out of a turn.
+
+pub mod attach_lines;
+pub mod candidate;
+pub mod delivery;
+pub mod incoming;
+pub mod notice;
+pub mod policy;
+pub mod record;
+pub mod staging;

@@ -1,0 +1,20 @@
+//! The chat server's contract; knows nothing of Claude Code.
+
+pub mod auth;
+pub mod bound;
+pub mod client;
+pub mod context;
+pub mod download;
+pub mod error;
+pub mod gateway;
+pub mod heartbeat;
+pub mod http;
+pub mod inbox;
+pub mod jws;
+pub mod outbox;
+pub mod patch;
+pub mod retry;
+pub mod store;
+pub mod upload;
+pub mod verify;
+pub mod wire;
