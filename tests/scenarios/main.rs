@@ -1,1 +1,3 @@
+//! Scenarios: the whole program against the embedded server.
+
 
