@@ -1,5 +1,6 @@
 //! The chat server's contract; knows nothing of Claude Code.
 
+mod address;
 pub mod auth;
 pub mod bound;
 pub mod client;
@@ -15,6 +16,9 @@ pub mod outbox;
 pub mod patch;
 pub mod retry;
 pub mod store;
+#[cfg(test)]
+mod test_server;
+mod tls;
 pub mod upload;
 pub mod verify;
 pub mod wire;
