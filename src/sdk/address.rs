@@ -145,10 +145,7 @@ mod tests {
         let base = Address::parse("http://127.0.0.1:8080/base/").unwrap();
         assert_eq!(base.join(DISCOVERY_PATH), "http://127.0.0.1:8080/base/.well-known/agent-server");
         assert_eq!(base.clone().with_api_path().join("/me"), "http://127.0.0.1:8080/base/api/v1/me");
-        assert_eq!(
-            base.with_api_path().with_api_path().join("/me"),
-            "http://127.0.0.1:8080/base/api/v1/me"
-        );
+        assert_eq!(base.with_api_path().with_api_path().join("/me"), "http://127.0.0.1:8080/base/api/v1/me");
     }
 
     #[test]

@@ -228,9 +228,7 @@ impl Http {
         let total = |limit: Duration| outgoing.at_most.map_or(limit, |left| left.min(limit));
         match outgoing.timing {
             Timing::Ordinary if outgoing.at_most.is_none() => request,
-            Timing::Ordinary => {
-                agent.configure_request(request).timeout_global(Some(total(timeout))).build()
-            }
+            Timing::Ordinary => agent.configure_request(request).timeout_global(Some(total(timeout))).build(),
             Timing::Poll(wait) => {
                 let read = wait.saturating_add(POLL_SLACK);
                 agent

@@ -7,6 +7,7 @@ pub mod client;
 pub mod context;
 pub mod download;
 pub mod error;
+mod exchange;
 pub mod gateway;
 pub mod heartbeat;
 pub mod http;
