@@ -254,6 +254,11 @@ impl Client {
         self.call_checked(&operation, token, |run: &RunInfo| run.run_id == run_id)
     }
 
+    /// Waits `time`, or ends at once with [`ApiError::ShutDown`].
+    pub fn pause(&self, time: Duration) -> ApiResult<()> {
+        self.http.pause(time)
+    }
+
     pub(super) fn http(&self) -> &Http {
         &self.http
     }
