@@ -402,3 +402,7 @@ pub fn current_version(problem: &Problem) -> Option<i64> {
     let current = problem.current.as_ref()?;
     current.get("version").unwrap_or(current).as_i64()
 }
+
+#[cfg(test)]
+#[path = "bound_tests.rs"]
+mod tests;

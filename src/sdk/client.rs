@@ -294,3 +294,7 @@ fn found<T>(result: ApiResult<T>) -> ApiResult<Option<T>> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+#[path = "client_tests.rs"]
+mod tests;

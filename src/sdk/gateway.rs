@@ -143,3 +143,99 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::test_server::{PATIENCE, Step, TestServer, answer, empty, hold, problem};
+    use super::*;
+
+    fn start(server: &TestServer, retry_max_delay: Duration) -> (Gateway, Receiver<GatewayEvent>) {
+        let (out, events) = unbounded();
+        let settings = GatewaySettings { wait: Duration::from_secs(25), max: 50, retry_max_delay };
+        (spawn(server.client().fork(), "default".to_owned(), settings, out).unwrap(), events)
+    }
+
+    #[test]
+    fn one_poll_per_command_with_raw_events() {
+        let odd = json!({"events": [{"seq": "x"}, 7], "gap": true, "heartbeat_interval_ms": 5000});
+        let server = TestServer::start(vec![answer(200, odd), answer(200, json!({"events": []}))]);
+        let (gateway, events) = start(&server, PATIENCE);
+        gateway.poll_from(None, false);
+        let GatewayEvent::Batch { after_used, answer } = events.recv_timeout(PATIENCE).unwrap() else {
+            panic!("no batch")
+        };
+        assert_eq!((after_used, answer.events.len(), answer.gap), (None, 2, Some(true)));
+        gateway.poll_from(Some(7), true);
+        assert!(matches!(
+            events.recv_timeout(PATIENCE).unwrap(),
+            GatewayEvent::Batch { after_used: Some(7), .. }
+        ));
+        let targets = [server.next_request().target, server.next_request().target];
+        let base = "/api/v1/gateway/events?consumer=default";
+        assert_eq!(targets[0], format!("{base}&wait_ms=0&max=50"));
+        assert_eq!(targets[1], format!("{base}&after=7&wait_ms=25000&max=50"));
+        gateway.stop();
+        assert!(server.saw_no_more());
+    }
+
+    #[test]
+    fn failures_are_told_and_the_same_position_is_polled_again() {
+        let page = Step::Answer(200, Vec::new(), b"<html>login</html>".to_vec());
+        let script = vec![empty(502), page, problem(409, "superseded_poll", None), empty(302), empty(401)];
+        let server = TestServer::start(script);
+        server.push(empty(401));
+        server.push(answer(200, json!({"events": []})));
+        let (gateway, events) = start(&server, Duration::from_millis(1));
+        let mut told = Vec::new();
+        loop {
+            gateway.poll_from(Some(3), true);
+            match events.recv_timeout(PATIENCE).unwrap() {
+                GatewayEvent::Failed { code, status } => told.push((code, status)),
+                GatewayEvent::Superseded => told.push(("superseded".to_owned(), None)),
+                GatewayEvent::Batch { after_used, .. } => {
+                    assert_eq!(after_used, Some(3));
+                    break;
+                }
+            }
+        }
+        let expected = [
+            ("status", Some(502)),
+            ("answer_not_understood", None),
+            ("superseded", None),
+            ("answer_not_understood", None),
+            ("unauthenticated", Some(401)),
+        ];
+        assert_eq!(told, expected.map(|(code, status)| (code.to_owned(), status)));
+        gateway.stop();
+    }
+
+    #[test]
+    fn stop_ends_a_held_poll_and_a_wait_and_an_idle_thread() {
+        let (_release, held) = hold();
+        let server = TestServer::start(vec![Step::Hold(Vec::new(), held)]);
+        let (gateway, events) = start(&server, PATIENCE);
+        gateway.poll_from(None, true);
+        server.next_request();
+        gateway.request_stop();
+        gateway.stop();
+        assert!(events.recv_timeout(PATIENCE).is_err(), "a stop is no failure");
+
+        let server = TestServer::start(Vec::new());
+        let (gateway, _events) = start(&server, PATIENCE);
+        gateway.stop();
+    }
+
+    #[test]
+    fn a_broken_poll_is_repeated_on_a_new_connection() {
+        let server = TestServer::start(vec![Step::Raw(Vec::new()), answer(200, json!({"events": []}))]);
+        let (gateway, events) = start(&server, Duration::from_millis(1));
+        gateway.poll_from(None, true);
+        assert!(matches!(events.recv_timeout(PATIENCE).unwrap(), GatewayEvent::Failed { .. }));
+        gateway.poll_from(None, true);
+        assert!(matches!(events.recv_timeout(PATIENCE).unwrap(), GatewayEvent::Batch { .. }));
+        assert_eq!((server.next_request().connection, server.next_request().connection), (0, 1));
+        gateway.stop();
+    }
+}

@@ -155,3 +155,85 @@ impl Worker {
         self.out.send(event).is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::test_server::{PATIENCE, Step, TestServer, answer, empty, hold};
+    use super::*;
+
+    fn snapshot(active_runs: u64) -> Heartbeat {
+        serde_json::from_value(json!({
+            "state": "online", "reported_tool_class": "chat", "project_readiness": [],
+            "details": {
+                "capabilities": {"title": true, "components": false, "voice_input": false,
+                    "files_out": true, "followups": true},
+                "active_runs": active_runs, "degraded_reasons": [], "protocol_version": "1",
+                "adapter": {"name": "claude-code-runner", "version": "0"}, "runtime": {"name": "claude-code"},
+            },
+        }))
+        .unwrap()
+    }
+
+    fn ack() -> Step {
+        answer(200, json!({"server_time": "2026-01-02T03:04:05.000Z", "heartbeat_interval_ms": 1500}))
+    }
+
+    #[test]
+    fn a_snapshot_is_sent_at_once_when_told_and_failures_are_reported() {
+        let server = TestServer::start(vec![ack(), empty(503), ack()]);
+        let (out, events) = unbounded();
+        let heartbeats = spawn(server.client().fork(), out).unwrap();
+        heartbeats.set(snapshot(0), INTERVAL_MAX);
+        heartbeats.send_now(snapshot(1));
+        let HeartbeatEvent::Acked(acked) = events.recv_timeout(PATIENCE).unwrap() else { panic!("no ack") };
+        assert_eq!(acked.heartbeat_interval_ms, Some(1500));
+        heartbeats.send_now(snapshot(2));
+        assert!(matches!(
+            events.recv_timeout(PATIENCE).unwrap(),
+            HeartbeatEvent::Failed { code } if code == "status"
+        ));
+        heartbeats.send_now(snapshot(3));
+        assert!(matches!(events.recv_timeout(PATIENCE).unwrap(), HeartbeatEvent::Acked(_)));
+        let runs: Vec<u64> = (0..3)
+            .map(|_| server.next_request().json()["details"]["active_runs"].as_u64().unwrap())
+            .collect();
+        assert_eq!(runs, [1, 2, 3]);
+        heartbeats.stop();
+    }
+
+    #[test]
+    fn the_latest_snapshot_is_sent_every_interval() {
+        let server = TestServer::start(vec![ack(), ack()]);
+        let (out, events) = unbounded();
+        let heartbeats = spawn(server.client().fork(), out).unwrap();
+        heartbeats.set(snapshot(7), Duration::ZERO);
+        for _ in 0..2 {
+            assert!(matches!(events.recv_timeout(PATIENCE).unwrap(), HeartbeatEvent::Acked(_)));
+            assert_eq!(server.next_request().json()["details"]["active_runs"], 7);
+        }
+        heartbeats.stop();
+    }
+
+    #[test]
+    fn stop_ends_a_held_heartbeat() {
+        let (_release, held) = hold();
+        let server = TestServer::start(vec![Step::Hold(Vec::new(), held)]);
+        let (out, events) = unbounded();
+        let heartbeats = spawn(server.client().fork(), out).unwrap();
+        heartbeats.send_now(snapshot(0));
+        server.next_request();
+        heartbeats.request_stop();
+        heartbeats.stop();
+        assert!(events.recv_timeout(PATIENCE).is_err(), "a stop is no failure");
+    }
+
+    #[test]
+    fn intervals_of_the_server_are_clamped() {
+        let rows = [(0, INTERVAL_MIN), (1500, Duration::from_millis(1500)), (u64::MAX, INTERVAL_MAX)];
+        for (milliseconds, used) in rows {
+            assert_eq!(interval_from_server(milliseconds), used);
+        }
+    }
+}

@@ -120,6 +120,14 @@ pub fn verify(compact: &str, keys: &JwkSet) -> Result<Verified, JwsError> {
     Ok(Verified { header, claims: decode(parts.payload)? })
 }
 
+/// Reads the header without checking the signature (contract, point 1).
+///
+/// # Errors
+/// [`JwsError::Form`] or [`JwsError::Algorithm`].
+pub fn header(compact: &str) -> Result<Header, JwsError> {
+    Parts::split(compact)?.header()
+}
+
 /// Reads header and content without checking the signature; only for a token that was checked when it was
 /// taken, or to find its `jti` for a renewal.
 ///
@@ -182,6 +190,14 @@ fn decode(text: &str) -> Result<Vec<u8>, JwsError> {
 
 fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Whether any key of the set signed `compact`; for proofs, whose header names no key.
+#[cfg(test)]
+pub(super) fn fits_any(compact: &str, keys: &JwkSet) -> bool {
+    Parts::split(compact).is_ok_and(|parts| {
+        keys.any_fits(parts.signed.as_bytes(), &decode(parts.signature).unwrap_or_default())
+    })
 }
 
 #[cfg(test)]

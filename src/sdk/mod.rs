@@ -20,6 +20,8 @@ pub mod store;
 #[cfg(test)]
 mod test_server;
 mod tls;
+#[cfg(test)]
+mod transfer_tests;
 pub mod upload;
 pub mod verify;
 pub mod wire;

@@ -152,12 +152,9 @@ impl Verifier {
 
     /// Points 1 to 3.
     fn signed_claims(&self, token: &str) -> Result<Value, Verdict> {
-        let verified = jws::verify(token, &self.keys).map_err(|error| match error {
-            JwsError::UnknownKid => Verdict::UnknownKid,
-            JwsError::Signature => Verdict::Invalid(Point::Signature),
-            JwsError::Form | JwsError::Algorithm | JwsError::Key => Verdict::Invalid(Point::Form),
-        })?;
-        require(verified.header.typ.as_deref() == Some(TOKEN_TYPE), Point::Form)?;
+        let header = jws::header(token).map_err(refusal)?;
+        require(header.typ.as_deref() == Some(TOKEN_TYPE), Point::Form)?;
+        let verified = jws::verify(token, &self.keys).map_err(refusal)?;
         serde_json::from_slice(&verified.claims).map_err(|_| Verdict::Invalid(Point::Form))
     }
 
@@ -173,6 +170,14 @@ impl Verifier {
 
     fn leeway_seconds(&self) -> i64 {
         i64::try_from(self.leeway.as_secs()).unwrap_or(i64::MAX)
+    }
+}
+
+fn refusal(error: JwsError) -> Verdict {
+    match error {
+        JwsError::UnknownKid => Verdict::UnknownKid,
+        JwsError::Signature => Verdict::Invalid(Point::Signature),
+        JwsError::Form | JwsError::Algorithm | JwsError::Key => Verdict::Invalid(Point::Form),
     }
 }
 

@@ -65,6 +65,11 @@ impl JwkSet {
         self.keys.iter().any(|key| key.kid == kid)
     }
 
+    #[cfg(test)]
+    pub(super) fn any_fits(&self, message: &[u8], signature: &[u8]) -> bool {
+        self.keys.iter().any(|key| key.fits(message, signature))
+    }
+
     /// The key `kid` of the kind that the header's algorithm needs.
     pub(super) fn find(&self, kid: &str, algorithm: Algorithm) -> Result<&Jwk, JwsError> {
         if !self.knows(kid) {
