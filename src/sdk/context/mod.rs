@@ -21,6 +21,8 @@ mod document;
 mod element;
 
 #[cfg(test)]
+mod property_tests;
+#[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;

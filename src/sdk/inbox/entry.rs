@@ -90,7 +90,8 @@ pub struct Stop {
 pub struct Entry {
     /// The run.
     pub run_id: Uuid,
-    /// The newest event that brought it.
+    /// The newest event that brought it; `occurred_at` stays that of the first one, so a redelivery makes a
+    /// run no younger.
     pub event: EventRef,
     /// The payload; its token member is the newest token too.
     pub invocation: AgentInvocation,

@@ -37,7 +37,8 @@ impl Store {
     ///
     /// A file that is damaged is renamed, with its companions, and a new one takes its place, so that the
     /// runner starts; [`Store::moved_aside`] tells where it went and a log line says that it happened.
-    /// Call it before any other connection exists.
+    /// Call it before any other connection exists in this process: it opens and closes the files itself,
+    /// and closing a descriptor drops the POSIX locks that another connection holds on the same file.
     ///
     /// # Errors
     /// [`StoreError::TooNew`] for a file of a later version, which stays as it is, and every error of the

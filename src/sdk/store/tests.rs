@@ -213,7 +213,7 @@ fn c8_03_a_failed_write_counts_as_not_stored() {
 
 #[test]
 fn c8_05_two_writers_never_see_locked() {
-    const ROUNDS: i64 = 150; // of the case's 2000: each round waits for the disk
+    const ROUNDS: i64 = 500; // of the case's 2000: each round waits for the disk
     let place = Place::new();
     place.open().write(|tx| Ok(tx.execute("INSERT INTO stops VALUES ('run', '0', 0)", [])?)).unwrap();
     let barrier = Barrier::new(3);
