@@ -19,6 +19,9 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 pub use error::StoreError;
 pub(super) use row::{all, json, json_text, one, opt_json, uuid};
 
+/// Name of the store's file in the state directory.
+pub const FILE_NAME: &str = "inbox.sqlite3";
+
 /// How long a connection waits for another one's write lock before it gives up.
 ///
 /// Every writing transaction is a few rows long, so only a stalled disk makes anybody wait this long.

@@ -21,7 +21,7 @@ impl Place {
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        self.directory.join("inbox.sqlite3")
+        self.directory.join(FILE_NAME)
     }
 
     pub(crate) fn open(&self) -> Store {
@@ -29,7 +29,7 @@ impl Place {
     }
 
     fn file(&self, suffix: &str) -> PathBuf {
-        self.directory.join(format!("inbox.sqlite3{suffix}"))
+        self.directory.join(format!("{FILE_NAME}{suffix}"))
     }
 
     fn names(&self) -> Vec<String> {
@@ -169,6 +169,24 @@ fn an_empty_file_beside_a_full_journal_is_moved_aside_with_it() {
     let wal = PathBuf::from(format!("{}-wal", aside.display()));
     assert_eq!(fs::read(wal).unwrap(), b"the only copy of an event");
     assert!(place.names().len() >= 3);
+}
+
+#[test]
+fn a_store_that_was_never_closed_is_recovered() {
+    let (running, after_power_loss) = (Place::new(), Place::new());
+    let mut store = running.open();
+    store.write(|tx| Ok(tx.execute("INSERT INTO stops VALUES ('run', 'user_stop', 0)", [])?)).unwrap();
+    for suffix in ["", "-wal"] {
+        fs::copy(running.file(suffix), after_power_loss.file(suffix)).unwrap();
+    }
+    let recovered = after_power_loss.open();
+    assert_eq!((stops(&recovered), recovered.moved_aside()), (1, None));
+}
+
+#[test]
+fn connections_move_between_threads() {
+    fn assert_send<T: Send>() {}
+    assert_send::<Store>();
 }
 
 #[test]
