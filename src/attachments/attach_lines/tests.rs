@@ -34,6 +34,7 @@ fn split_attach_lines() {
         ("three spaces of indent", "   ```\nATTACH: a\n  ```  \nATTACH: b", "   ```\nATTACH: a\n  ```  ", &["b"]),
         ("four spaces of indent", "x\n    ```\nATTACH: b", "x\n    ```", &["b"]),
         ("a tab of indent", "\t```\nATTACH: b", "\t```", &["b"]),
+        ("a tab behind the closing fence", "```\n```\t\nATTACH: b", "```\n```\t", &["b"]),
         ("two backticks", "``\nATTACH: b", "``", &["b"]),
         ("a backtick in the info string", "``` a`b\nATTACH: b", "``` a`b", &["b"]),
         ("inline code", "```x```\nATTACH: b", "```x```", &["b"]),
@@ -155,18 +156,21 @@ fn fenced_by_the_parser(text: &str) -> Vec<String> {
     found
 }
 
-/// Lines that open, close or only look like fences; no list and no HTML, whose blocks the rule does not know.
+/// Lines that open, close or only look like fences; no list and no HTML, whose blocks the rule does not know,
+/// and no tab behind a closing fence, which CommonMark takes and this parser does not.
 fn line() -> impl Strategy<Value = String> {
     prop_oneof![
         3 => Just("ATTACH: ".to_owned()),
         1 => Just(String::new()),
         1 => Just("text".to_owned()),
-        4 => (0usize..5, "[`~]", 1usize..6, prop::sample::select(vec!["", " ", "\t", "x", " a`b", "~", " y"]))
+        4 => (0usize..5, "[`~]", 1usize..6, prop::sample::select(vec!["", "  ", "x", " a`b", "~", " y"]))
             .prop_map(|(indent, mark, length, rest)| " ".repeat(indent) + &mark.repeat(length) + rest),
     ]
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 512, ..ProptestConfig::default() })]
+
     #[test]
     fn fences_are_those_of_a_markdown_parser(lines in prop::collection::vec(line(), 0..14), windows: bool) {
         let numbered = lines.iter().enumerate().map(|(number, line)| match line.as_str() {
