@@ -10,3 +10,5 @@ pub mod outcome;
 pub mod policy;
 pub mod record;
 pub mod staging;
+#[cfg(test)]
+mod world;
