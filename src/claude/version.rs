@@ -106,6 +106,11 @@ pub struct VersionProbe {
 }
 
 impl VersionProbe {
+    /// Whether the last answer is still that of `program`'s file.
+    pub fn knows(&self, program: &Path) -> bool {
+        mark(program).is_some_and(|now| self.known.is_some_and(|(known, _)| known == now))
+    }
+
     /// The verdict on `program`. `run` gets the arguments and gives stdout, or nothing when the program did not
     /// start, exited non-zero or passed `runner.cli_probe_timeout`; it is not called while inode and change time
     /// are the known ones. An unreachable program is asked again the next time.
