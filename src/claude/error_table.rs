@@ -167,7 +167,9 @@ const TABLE: &[Row] = &[
     Row {
         code: "output_limit",
         reason: Reason::Error,
-        sentence: Some("The answer grew beyond what the model may write at once. Please ask for a shorter one."),
+        sentence: Some(
+            "The answer grew beyond what the model may write at once. Please ask for a shorter one.",
+        ),
         holds: |facts| facts.category == "max_output_tokens",
     },
     Row {
@@ -216,7 +218,9 @@ pub fn no_result() -> Failure {
 fn failure(row: &Row, resets_at: Option<i64>) -> Failure {
     let when = resets_at.filter(|_| row.code == RATE_LIMIT.code).and_then(utc_minute);
     let sentence = match when {
-        Some(when) => Some(format!("The usage limit of the agent's account is reached. It ends at {when} UTC.")),
+        Some(when) => {
+            Some(format!("The usage limit of the agent's account is reached. It ends at {when} UTC."))
+        }
         None => row.sentence.map(str::to_owned),
     };
     Failure { reason: row.reason, code: row.code, sentence }
@@ -267,7 +271,8 @@ const START_FAULTS: [(&str, &str, StartFault); 6] = [
 /// The class of what the CLI printed on stderr, or in `errors` of its result, when it did not start a turn.
 pub fn start_fault(text: &str) -> Option<StartFault> {
     let class = |line: &str| {
-        let known = START_FAULTS.iter().find(|(start, later, _)| line.starts_with(start) && line.contains(later));
+        let known =
+            START_FAULTS.iter().find(|(start, later, _)| line.starts_with(start) && line.contains(later));
         known.map(|(_, _, fault)| *fault)
     };
     text.lines().find_map(class)

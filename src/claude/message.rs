@@ -4,12 +4,14 @@
 //! unexpected JSON type counts as absent. What a message means for the run is not known here; see `progress`, `usage`
 //! and the live box.
 
+mod join;
 mod lenient;
 mod raw;
 mod read;
 #[cfg(test)]
 mod tests;
 
+pub use join::{JoinedText, char_boundary, last_text};
 pub use read::parse;
 
 /// One line that the runner has a use for.

@@ -13,8 +13,8 @@ mod lines;
 #[cfg(test)]
 mod tests;
 
-pub use lines::{Fate, Purpose};
 use lines::Lines;
+pub use lines::{Fate, Purpose};
 
 /// What the caller has to act on.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,7 +138,8 @@ impl Progress {
             Message::Result(result) => self.on_result(*result),
             Message::ControlRequest { request_id } => vec![Effect::ControlRequest { request_id }],
             Message::ApiRetry(retry) => {
-                let refused = retry.error == "authentication_failed" || retry.error_status == Some(UNAUTHORIZED);
+                let refused =
+                    retry.error == "authentication_failed" || retry.error_status == Some(UNAUTHORIZED);
                 if refused { vec![Effect::NotAuthenticated] } else { Vec::new() }
             }
             other => {
@@ -270,6 +271,11 @@ impl Progress {
     /// Whether the model wrote text that could be an incomplete answer.
     pub fn text_seen(&self) -> bool {
         self.text_seen
+    }
+
+    /// Number of lines that were sent.
+    pub fn lines_sent(&self) -> usize {
+        self.lines.len()
     }
 
     /// Number of answers so far.

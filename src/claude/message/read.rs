@@ -5,8 +5,8 @@
 use super::lenient::{Members, Object, Text};
 use super::raw::{self, Raw, RawModelUsage};
 use super::{
-    ApiRetry, Assistant, Init, LifecycleState, Message, ModelUsage, TaskEnded, TaskStarted, TaskStatus, Tokens, ToolResult,
-    ToolResults, ToolUse, TurnResult,
+    ApiRetry, Assistant, Init, LifecycleState, Message, ModelUsage, TaskEnded, TaskStarted, TaskStatus,
+    Tokens, ToolResult, ToolResults, ToolUse, TurnResult,
 };
 use crate::claude::stream::Record;
 
@@ -23,8 +23,15 @@ pub fn parse(record: Record<'_>) -> Option<Message> {
 }
 
 /// `type` and `subtype` of the lines that have a use.
-const KNOWN_TYPES: [&[u8]; 7] =
-    [b"system", b"assistant", b"user", b"result", b"command_lifecycle", b"rate_limit_event", b"control_request"];
+const KNOWN_TYPES: [&[u8]; 7] = [
+    b"system",
+    b"assistant",
+    b"user",
+    b"result",
+    b"command_lifecycle",
+    b"rate_limit_event",
+    b"control_request",
+];
 const KNOWN_SUBTYPES: [&[u8]; 7] = [
     b"init",
     b"task_started",
@@ -39,7 +46,8 @@ const KNOWN_SUBTYPES: [&[u8]; 7] = [
 fn starts_with_unknown_type(json: &[u8]) -> bool {
     let Some((kind, rest)) = string_behind(json, b"{\"type\":\"") else { return false };
     if kind == b"system" {
-        return string_behind(rest, b",\"subtype\":\"").is_some_and(|(name, _)| !KNOWN_SUBTYPES.contains(&name));
+        return string_behind(rest, b",\"subtype\":\"")
+            .is_some_and(|(name, _)| !KNOWN_SUBTYPES.contains(&name));
     }
     !KNOWN_TYPES.contains(&kind)
 }
@@ -190,7 +198,8 @@ fn assistant(raw: Raw<'_>, long_text: Option<String>) -> Assistant {
 }
 
 /// The members of a tool's input that say most about the call, best first (M2-34 note 12).
-const SUBJECTS: [&str; 8] = ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
+const SUBJECTS: [&str; 8] =
+    ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt"];
 
 fn subject(input: Members<Text<'_>>) -> String {
     let mut strings: Vec<_> =

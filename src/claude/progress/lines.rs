@@ -88,6 +88,10 @@ impl Lines {
         }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn knows(&self, uuid: &str) -> bool {
         self.0.iter().any(|line| line.uuid == uuid)
     }
@@ -158,7 +162,8 @@ impl Lines {
 
     /// No further message comes; `stopped` says whether the runner stopped the run.
     pub(super) fn end(&mut self, stopped: bool) -> Vec<(String, Fate)> {
-        let fate = |line: &Line| if stopped || line.started || line.named { Fate::Absorbed } else { Fate::Refused };
+        let fate =
+            |line: &Line| if stopped || line.started || line.named { Fate::Absorbed } else { Fate::Refused };
         self.0
             .iter_mut()
             .filter_map(|line| {

@@ -46,7 +46,8 @@ impl TextDecoder {
     /// The text so far; an escape without its end is left out.
     pub(super) fn finish(mut self) -> String {
         self.end_pair();
-        String::from_utf8(self.out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+        String::from_utf8(self.out)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 
     fn plain(&mut self, bytes: &[u8]) -> usize {

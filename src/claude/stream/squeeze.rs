@@ -167,7 +167,8 @@ impl Squeezer {
     /// Whether the value that begins here is the member of one of `places`.
     fn is_at(&self, places: &[(usize, &[u8])]) -> bool {
         let here = self.open.len();
-        self.open.last() == Some(&true) && places.iter().any(|(depth, name)| *depth == here && *name == self.name)
+        self.open.last() == Some(&true)
+            && places.iter().any(|(depth, name)| *depth == here && *name == self.name)
     }
 
     fn start_string(&mut self) -> usize {

@@ -75,7 +75,8 @@ fn only_lf_ends_a_record_and_the_rest_waits() {
             }
         }
         let rows = ["{\"a\":1}\r", "", "\"x\u{2028}y\u{2029}z\u{85}\u{b}\""];
-        let got: Vec<_> = got.iter().map(|one| if let Seen::Record(text, ..) = one { text } else { "" }).collect();
+        let got: Vec<_> =
+            got.iter().map(|one| if let Seen::Record(text, ..) = one { text } else { "" }).collect();
         assert_eq!(got, rows);
         assert_eq!(reader.offset(), text.find("{\"half").unwrap() as u64);
     }
@@ -84,8 +85,12 @@ fn only_lf_ends_a_record_and_the_rest_waits() {
 #[test]
 fn a_growing_file_is_followed() {
     let mut reader = LineReader::at(LIMIT, 100);
-    let steps: [(&[u8], &[&str]); 4] =
-        [(b"{\"a", &[]), (b"", &[]), (b"\":1}\n{\"b\":2}\n{", &["{\"a\":1}", "{\"b\":2}"]), (b"}\n", &["{}"])];
+    let steps: [(&[u8], &[&str]); 4] = [
+        (b"{\"a", &[]),
+        (b"", &[]),
+        (b"\":1}\n{\"b\":2}\n{", &["{\"a\":1}", "{\"b\":2}"]),
+        (b"}\n", &["{}"]),
+    ];
     for (mut bytes, expected) in steps {
         reader.fill(&mut bytes).unwrap();
         let mut got = Vec::new();
@@ -103,8 +108,12 @@ fn a_line_beyond_the_limit_is_reported_once_and_left_behind() {
     let text = format!("ab\n{long}\ncd\n{long}");
     for sizes in [vec![1], vec![7], vec![4096]] {
         let got = read_all(text.as_bytes(), sizes, 10, 1000);
-        let expected =
-            [Seen::Record("ab".into(), None, 0), Seen::TooLong, Seen::Record("cd".into(), None, 104), Seen::TooLong];
+        let expected = [
+            Seen::Record("ab".into(), None, 0),
+            Seen::TooLong,
+            Seen::Record("cd".into(), None, 104),
+            Seen::TooLong,
+        ];
         assert_eq!(got, expected);
     }
 }
@@ -161,7 +170,10 @@ fn a_cut_string_stays_json() {
             let value: serde_json::Value = serde_json::from_str(&clean(json.as_bytes())).unwrap();
             assert!(json.len() < 16_500, "{unit} {}", json.len());
             let broken = value["x"].as_str().unwrap().matches('\u{fffd}').count();
-            assert!(broken <= usize::from(unit.contains("ud83d")), "{unit}: only a pair of escapes can be cut");
+            assert!(
+                broken <= usize::from(unit.contains("ud83d")),
+                "{unit}: only a pair of escapes can be cut"
+            );
         }
     }
 }
