@@ -13,7 +13,9 @@ use super::fault::Fault;
 use super::outcome::Outcome;
 use super::record::{AttachmentSetRecord, FileState, Persist};
 use super::staging::Staging;
-use crate::sdk::wire::file::{File, PartResult, UploadComplete, UploadCreate, UploadPart, UploadSession, UploadState};
+use crate::sdk::wire::file::{
+    File, PartResult, UploadComplete, UploadCreate, UploadPart, UploadSession, UploadState,
+};
 
 pub use verdict::refuses_attachments;
 

@@ -56,7 +56,8 @@ impl Fate {
         if self.dead.get() {
             return Course::NotDone;
         }
-        let Some((number, spoil)) = self.spoilt.get().filter(|(number, _)| *number == self.count.get()) else {
+        let Some((number, spoil)) = self.spoilt.get().filter(|(number, _)| *number == self.count.get())
+        else {
             return Course::Done;
         };
         let _ = number;
@@ -164,7 +165,9 @@ impl Uploads for Server {
                 file_id: id,
                 mode: self.mode.get().unwrap_or(UploadMode::Direct),
                 part_size_bytes: PART,
-                parts: (1..=count).map(|part_number| UploadPart { part_number, headers: Vec::new() }).collect(),
+                parts: (1..=count)
+                    .map(|part_number| UploadPart { part_number, headers: Vec::new() })
+                    .collect(),
                 expires_at: serde_json::from_str("\"2030-01-01T00:00:00.000Z\"").unwrap(),
             })
         })
@@ -308,10 +311,12 @@ fn a_set_is_uploaded_in_order() {
     let (delivery, stored) = upload(&server, &set, &set.record);
     assert_whole(&server, &delivery, "plain");
     let expected = [
-        "create", "part", "part", "part", "complete", "create", "part", "complete", "create", "part", "part", "complete",
+        "create", "part", "part", "part", "complete", "create", "part", "complete", "create", "part", "part",
+        "complete",
     ];
     assert_eq!(*server.log.borrow(), expected);
-    let names: Vec<String> = server.sessions.borrow().iter().map(|(_, session)| session.name.clone()).collect();
+    let names: Vec<String> =
+        server.sessions.borrow().iter().map(|(_, session)| session.name.clone()).collect();
     assert_eq!(names, ["0.txt", "1.txt", "2.txt"]);
     let (again, _) = upload(&server, &set, &stored);
     assert_eq!(again, delivery);
@@ -364,7 +369,10 @@ fn all_or_none_when_any_operation_fails() {
             let own = outcomes.iter().filter(|outcome| outcome.reason != Reason::SetNotSent).count();
             assert_eq!(own, 1, "{what}: exactly one file has a reason of its own");
             let failed = outcomes.iter().position(|outcome| outcome.reason == Reason::UploadFailed).unwrap();
-            assert!(server.sessions.borrow().len() <= failed + 1, "{what}: a file was started after the failure");
+            assert!(
+                server.sessions.borrow().len() <= failed + 1,
+                "{what}: a file was started after the failure"
+            );
             assert!(server.count("abort") <= 1, "{what}");
         }
     }

@@ -9,7 +9,8 @@ use super::{Delivery, Means, abort};
 use crate::attachments::fault::Fault;
 use crate::attachments::record::{AttachmentSetRecord, FileRecord, FileState, Plan};
 use crate::sdk::wire::file::{
-    CompletedPart, UploadComplete, UploadCreate, UploadMode, UploadPart, UploadPhase, UploadSession, UploadState,
+    CompletedPart, UploadComplete, UploadCreate, UploadMode, UploadPart, UploadPhase, UploadSession,
+    UploadState,
 };
 use crate::sdk::wire::problem::code;
 
@@ -187,7 +188,8 @@ impl Upload<'_, '_, '_> {
         let body = UploadComplete { parts: parts.collect() };
         let file = self.means.uploads.complete_upload(file_id, key, &body)?;
         let entry = self.entry();
-        let same_bytes = file.size_bytes == entry.size_bytes && file.sha256.eq_ignore_ascii_case(&entry.sha256);
+        let same_bytes =
+            file.size_bytes == entry.size_bytes && file.sha256.eq_ignore_ascii_case(&entry.sha256);
         if file.file_id != file_id || !same_bytes {
             return Err(End::failed());
         }

@@ -1,7 +1,7 @@
 //! What a failed request means for a file, and for the message (D-M3-12-6, D-M3-12-8).
 
-use super::upload::End;
 use super::Delivery;
+use super::upload::End;
 use crate::attachments::fault::Fault;
 use crate::attachments::outcome::{Reason, Refusal};
 use crate::sdk::error::TransportError;
@@ -97,28 +97,64 @@ mod tests {
         let refused = |code: &str, reason: Option<&str>| End::Failed(Failure::refused(code, reason));
         let failed = || End::Failed(Failure::failed());
         let rows: Vec<(&str, Problem, End)> = vec![
-            ("no right", Problem::new(403, "forbidden").because("capability_missing"), refused("forbidden", Some("capability_missing"))),
-            ("no right of the person", Problem::new(403, "forbidden").because("acting_for_insufficient"), refused("forbidden", Some("acting_for_insufficient"))),
+            (
+                "no right",
+                Problem::new(403, "forbidden").because("capability_missing"),
+                refused("forbidden", Some("capability_missing")),
+            ),
+            (
+                "no right of the person",
+                Problem::new(403, "forbidden").because("acting_for_insufficient"),
+                refused("forbidden", Some("acting_for_insufficient")),
+            ),
             ("read only", Problem::new(403, "channel_read_only"), refused("channel_read_only", None)),
             ("missing", Problem::new(404, "not_found"), refused("not_found", None)),
-            ("no room for the channel", Problem::new(409, "conflict").because("quota_exceeded"), refused("conflict", Some("quota_exceeded"))),
-            ("another part", Problem::new(409, "conflict").because("part_conflict"), refused("conflict", Some("part_conflict"))),
-            ("parts missing", Problem::new(409, "conflict").because("upload_incomplete"), refused("conflict", Some("upload_incomplete"))),
+            (
+                "no room for the channel",
+                Problem::new(409, "conflict").because("quota_exceeded"),
+                refused("conflict", Some("quota_exceeded")),
+            ),
+            (
+                "another part",
+                Problem::new(409, "conflict").because("part_conflict"),
+                refused("conflict", Some("part_conflict")),
+            ),
+            (
+                "parts missing",
+                Problem::new(409, "conflict").because("upload_incomplete"),
+                refused("conflict", Some("upload_incomplete")),
+            ),
             ("gone", Problem::new(410, "gone"), refused("gone", None)),
             ("too large", Problem::new(413, "payload_too_large"), refused("payload_too_large", None)),
-            ("type", Problem::new(415, "unsupported_media_type").because("file_type_denied"), refused("unsupported_media_type", Some("file_type_denied"))),
+            (
+                "type",
+                Problem::new(415, "unsupported_media_type").because("file_type_denied"),
+                refused("unsupported_media_type", Some("file_type_denied")),
+            ),
             ("faulty", Problem::new(400, "validation_failed"), refused("validation_failed", None)),
             ("key used", Problem::new(422, "idempotency_key_reuse"), refused("idempotency_key_reuse", None)),
             ("switched off", Problem::new(501, "not_enabled"), failed()),
-            ("disk full", Problem::new(503, "unavailable").because("storage_full"), refused("unavailable", Some("storage_full"))),
+            (
+                "disk full",
+                Problem::new(503, "unavailable").because("storage_full"),
+                refused("unavailable", Some("storage_full")),
+            ),
             ("away", Problem::new(503, "unavailable"), failed()),
             ("broken", Problem::new(500, "internal"), failed()),
             ("too often", Problem::new(429, "rate_limited"), failed()),
             ("still running", Problem::new(409, "request_in_progress"), failed()),
             ("413 without a body", Problem::new(413, ""), refused("payload_too_large", None)),
             ("418 without a body", Problem::new(418, ""), failed()),
-            ("run over", Problem::new(403, "invocation_token_invalid").because("run_inactive"), End::Halted(Delivery::RunEnded)),
-            ("token old", Problem::new(403, "invocation_token_invalid").because("expired"), End::Halted(Delivery::Held)),
+            (
+                "run over",
+                Problem::new(403, "invocation_token_invalid").because("run_inactive"),
+                End::Halted(Delivery::RunEnded),
+            ),
+            (
+                "token old",
+                Problem::new(403, "invocation_token_invalid").because("expired"),
+                End::Halted(Delivery::Held),
+            ),
             ("token of the agent", Problem::new(401, "unauthenticated"), End::Halted(Delivery::Held)),
         ];
         for (what, problem, expected) in rows {
