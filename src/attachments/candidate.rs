@@ -127,7 +127,8 @@ pub fn check_set(
     if files.iter().all(|file| verdict(file).is_none()) {
         return Ok(files.into_iter().filter_map(|file| file.result.ok().flatten()).collect());
     }
-    let outcome = |file: &Checked| Outcome::of(file.name.clone(), verdict(file).unwrap_or(Reason::SetNotSent));
+    let outcome =
+        |file: &Checked| Outcome::of(file.name.clone(), verdict(file).unwrap_or(Reason::SetNotSent));
     Err(files.iter().map(outcome).collect())
 }
 

@@ -58,6 +58,8 @@ fn opening(line: &str) -> Option<Mark> {
 /// A fence with anything but white space behind it is text of the block.
 fn closes(opening: Mark, line: &str) -> bool {
     mark(line).is_some_and(|(mark, rest)| {
-        mark.character == opening.character && mark.length >= opening.length && rest.trim_matches([' ', '\t', '\r']).is_empty()
+        mark.character == opening.character
+            && mark.length >= opening.length
+            && rest.trim_matches([' ', '\t', '\r']).is_empty()
     })
 }

@@ -22,7 +22,8 @@ pub const NAME_MAX_BYTES: usize = 255;
 pub fn display_name(path: &str, mask: &dyn Fn(&str) -> String) -> String {
     let masked = mask(path);
     let last = masked.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let clean: String = last.chars().filter(|character| !is_hidden(*character) && *character != '`').collect();
+    let clean: String =
+        last.chars().filter(|character| !is_hidden(*character) && *character != '`').collect();
     cut(&clean, NAME_MAX_BYTES).trim().to_owned()
 }
 

@@ -155,9 +155,7 @@ impl AttachmentSetRecord {
     /// Turns the set into one that is not sent: file `position` for its own `reason`, the others for it.
     pub fn fail(&mut self, position: u32, reason: Reason, refusal: Option<Refusal>) {
         let outcome = |file: &FileRecord| match file.position {
-            own if own == position => {
-                Outcome { name: file.name.clone(), reason, refusal: refusal.clone() }
-            }
+            own if own == position => Outcome { name: file.name.clone(), reason, refusal: refusal.clone() },
             _ => Outcome::of(file.name.clone(), Reason::SetNotSent),
         };
         self.outcomes = self.files.iter().map(outcome).collect();
@@ -177,10 +175,7 @@ impl AttachmentSetRecord {
 
 /// Where a record lies: `<state_dir>/sessions/<session_ref>/<run_id>.attach-<answer>.json`.
 pub fn path(state_dir: &Path, session_ref: Uuid, run_id: Uuid, answer: u32) -> PathBuf {
-    state_dir
-        .join("sessions")
-        .join(session_ref.to_string())
-        .join(format!("{run_id}.attach-{answer}.json"))
+    state_dir.join("sessions").join(session_ref.to_string()).join(format!("{run_id}.attach-{answer}.json"))
 }
 
 /// What stores a record; every change is on the disk when `save` returns.

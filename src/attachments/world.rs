@@ -8,8 +8,28 @@ use crate::sys::beneath::{Dir, FileId};
 
 /// The mandatory patterns (D-M3-12-3, R-33).
 pub const PATTERNS: &[&str] = &[
-    ".env*", "*.pem", "*.key", "id_*", ".netrc", ".ssh", ".claude", ".config", ".aws", ".azure", ".gnupg", ".git",
-    ".git-credentials", ".npmrc", ".pypirc", ".docker", ".kube", "*.p12", "*.pfx", "*.jks", "*.kdbx", "*.tfstate*",
+    ".env*",
+    "*.pem",
+    "*.key",
+    "id_*",
+    ".netrc",
+    ".ssh",
+    ".claude",
+    ".config",
+    ".aws",
+    ".azure",
+    ".gnupg",
+    ".git",
+    ".git-credentials",
+    ".npmrc",
+    ".pypirc",
+    ".docker",
+    ".kube",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    "*.kdbx",
+    "*.tfstate*",
     "credentials*",
 ];
 
@@ -29,7 +49,9 @@ impl World {
     /// The usual tree, below the directory for temporary files.
     pub fn new() -> World {
         let top = std::env::temp_dir().join(format!("attachments-{}", uuid::Uuid::new_v4()));
-        for dir in ["projects/website/out", "projects/other", "state/files/thread/file", "state/files/other/file"] {
+        for dir in
+            ["projects/website/out", "projects/other", "state/files/thread/file", "state/files/other/file"]
+        {
             std::fs::create_dir_all(top.join(dir)).unwrap();
         }
         for dir in ["state/tmp/run", "state/tmp/other", "state/sessions/ref", "home/.ssh"] {

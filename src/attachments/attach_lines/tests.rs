@@ -31,7 +31,12 @@ fn split_attach_lines() {
         ("five close four", "````\nATTACH: a\n`````\nATTACH: b", "````\nATTACH: a\n`````", &["b"]),
         ("tildes", "~~~ a`b ~\nATTACH: a\n~~~\nATTACH: b", "~~~ a`b ~\nATTACH: a\n~~~", &["b"]),
         ("not closed", "t\n```\nATTACH: a\n", "t\n```\nATTACH: a\n", &[]),
-        ("three spaces of indent", "   ```\nATTACH: a\n  ```  \nATTACH: b", "   ```\nATTACH: a\n  ```  ", &["b"]),
+        (
+            "three spaces of indent",
+            "   ```\nATTACH: a\n  ```  \nATTACH: b",
+            "   ```\nATTACH: a\n  ```  ",
+            &["b"],
+        ),
         ("four spaces of indent", "x\n    ```\nATTACH: b", "x\n    ```", &["b"]),
         ("a tab of indent", "\t```\nATTACH: b", "\t```", &["b"]),
         ("a tab behind the closing fence", "```\n```\t\nATTACH: b", "```\n```\t", &["b"]),
@@ -42,7 +47,12 @@ fn split_attach_lines() {
         ("a deep closing fence", "```\n    ```\nATTACH: a\n", "```\n    ```\nATTACH: a\n", &[]),
         ("after the title is gone", "\nText.\nATTACH: a\n", "\nText.", &["a"]),
         ("the line breaks of windows", "a\r\nATTACH: b\r\nc\r\n", "a\r\nc\r\n", &["b"]),
-        ("a fence with windows line breaks", "```\r\nATTACH: a\r\n```\r\nATTACH: b\r\n", "```\r\nATTACH: a\r\n```", &["b"]),
+        (
+            "a fence with windows line breaks",
+            "```\r\nATTACH: a\r\n```\r\nATTACH: b\r\n",
+            "```\r\nATTACH: a\r\n```",
+            &["b"],
+        ),
     ];
     for (what, answer, text, paths) in rows {
         check(what, answer, text, paths);

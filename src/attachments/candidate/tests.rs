@@ -214,7 +214,12 @@ fn check_set_all_or_none() {
         ("nothing wrong", vec!["a", "b", "c"], fine, Ok(3)),
         ("one denied", vec!["a", ".env", "b"], fine, Err(vec![SetNotSent, DeniedPattern, SetNotSent])),
         ("too many", vec!["a", "b", "c", "d"], fine, Err(vec![TooMany; 4])),
-        ("too many, one denied", vec!["a", "b", "c", "d", ".env"], fine, Err(vec![TooMany, TooMany, TooMany, TooMany, DeniedPattern])),
+        (
+            "too many, one denied",
+            vec!["a", "b", "c", "d", ".env"],
+            fine,
+            Err(vec![TooMany, TooMany, TooMany, TooMany, DeniedPattern]),
+        ),
         ("one too large", vec!["a", "large", "b"], fine, Err(vec![SetNotSent, TooLarge, SetNotSent])),
         ("the same file three times", vec!["a", "again", "./a", "b", "c"], fine, Ok(3)),
         ("the same denied file twice", vec![".env", "./.env"], fine, Err(vec![DeniedPattern])),

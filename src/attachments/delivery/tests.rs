@@ -1,0 +1,525 @@
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+
+use sha2::{Digest, Sha256};
+
+use super::*;
+use crate::attachments::candidate::check;
+use crate::attachments::outcome::{Reason, Refusal};
+use crate::attachments::policy::Patterns;
+use crate::attachments::staging::hex;
+use crate::attachments::world::{PATTERNS, World};
+use crate::sdk::error::TransportError;
+use crate::sdk::wire::file::{UploadMode, UploadPhase};
+use crate::sdk::wire::message::ScanStatus;
+use crate::sdk::wire::problem::Problem;
+
+/// Length of a part of the fake server, so small that the files have several.
+const PART: u64 = 4;
+
+/// The files of the usual set: three parts, one part, two parts.
+const CONTENTS: [&str; 3] = ["0123456789", "abc", "ABCDEFGH"];
+
+/// How an operation is spoilt.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Spoil {
+    /// It is not done, and nothing after it is: the runner died before it.
+    DiesBefore,
+    /// It is done, and nothing after it is: the runner died before it heard the answer.
+    DiesAfter,
+    /// It is not done and says so; the runner goes on.
+    Fails,
+    /// It is done, but the answer is lost; the runner goes on.
+    AnswerLost,
+}
+
+/// Counts the operations of server and disk together, and spoils one of them.
+#[derive(Default)]
+struct Fate {
+    count: Cell<usize>,
+    spoilt: Cell<Option<(usize, Spoil)>>,
+    dead: Cell<bool>,
+}
+
+/// What becomes of one operation.
+#[derive(PartialEq)]
+enum Course {
+    Done,
+    DoneUnheard,
+    NotDone,
+}
+
+impl Fate {
+    fn next(&self) -> Course {
+        self.count.set(self.count.get() + 1);
+        if self.dead.get() {
+            return Course::NotDone;
+        }
+        let Some((number, spoil)) = self.spoilt.get().filter(|(number, _)| *number == self.count.get())
+        else {
+            return Course::Done;
+        };
+        let _ = number;
+        self.dead.set(matches!(spoil, Spoil::DiesBefore | Spoil::DiesAfter));
+        match spoil {
+            Spoil::DiesBefore | Spoil::Fails => Course::NotDone,
+            Spoil::DiesAfter | Spoil::AnswerLost => Course::DoneUnheard,
+        }
+    }
+}
+
+/// One session of the fake server.
+#[derive(Clone, Debug)]
+struct Session {
+    name: String,
+    size: u64,
+    sha256: String,
+    state: UploadPhase,
+    parts: BTreeMap<u32, Vec<u8>>,
+    completions: usize,
+}
+
+impl Session {
+    fn bytes(&self) -> Vec<u8> {
+        self.parts.values().flatten().copied().collect()
+    }
+}
+
+/// A server with the contract's upload rules.
+#[derive(Default)]
+struct Server {
+    fate: Fate,
+    sessions: RefCell<Vec<(Uuid, Session)>>,
+    keys: RefCell<BTreeMap<Uuid, Uuid>>,
+    log: RefCell<Vec<&'static str>>,
+    /// Answers given instead of the real one: operation, how many are let through before, answer.
+    scripted: RefCell<Vec<(&'static str, usize, Fault)>>,
+    mode: Cell<Option<UploadMode>>,
+}
+
+impl Server {
+    /// Runs `act` as operation `name`, unless fate or script have it otherwise.
+    fn operate<T>(&self, name: &'static str, act: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+        self.log.borrow_mut().push(name);
+        if let Some(fault) = self.scripted(name) {
+            return Err(fault);
+        }
+        let course = self.fate.next();
+        let result = if course == Course::NotDone { None } else { Some(act()) };
+        match (course, result) {
+            (Course::Done, Some(result)) => result,
+            _ if self.fate.dead.get() => Err(Fault::ShutDown),
+            _ => Err(TransportError::Broken.into()),
+        }
+    }
+
+    fn scripted(&self, name: &str) -> Option<Fault> {
+        let mut scripted = self.scripted.borrow_mut();
+        let at = scripted.iter().position(|(operation, _, _)| *operation == name)?;
+        if scripted[at].1 > 0 {
+            scripted[at].1 -= 1;
+            return None;
+        }
+        Some(scripted.remove(at).2)
+    }
+
+    fn with<T>(&self, id: Uuid, act: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, Fault> {
+        let mut sessions = self.sessions.borrow_mut();
+        let found = sessions.iter_mut().find(|(own, _)| *own == id);
+        found.map_or(Err(Problem::new(404, "not_found").into()), |(_, session)| act(session))
+    }
+
+    fn count(&self, name: &str) -> usize {
+        self.log.borrow().iter().filter(|own| **own == name).count()
+    }
+
+    fn states(&self) -> Vec<UploadPhase> {
+        self.sessions.borrow().iter().map(|(_, session)| session.state).collect()
+    }
+}
+
+fn etag(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+impl Uploads for Server {
+    fn create_upload(&self, key: Uuid, body: &UploadCreate) -> Result<UploadSession, Fault> {
+        self.operate("create", || {
+            let mut keys = self.keys.borrow_mut();
+            let id = *keys.entry(key).or_insert_with(|| {
+                let id = Uuid::now_v7();
+                let session = Session {
+                    name: body.name.clone(),
+                    size: body.size_bytes,
+                    sha256: body.sha256.clone(),
+                    state: UploadPhase::Open,
+                    parts: BTreeMap::new(),
+                    completions: 0,
+                };
+                self.sessions.borrow_mut().push((id, session));
+                id
+            });
+            let count = u32::try_from(body.size_bytes.div_ceil(PART)).unwrap();
+            Ok(UploadSession {
+                file_id: id,
+                mode: self.mode.get().unwrap_or(UploadMode::Direct),
+                part_size_bytes: PART,
+                parts: (1..=count)
+                    .map(|part_number| UploadPart { part_number, headers: Vec::new() })
+                    .collect(),
+                expires_at: serde_json::from_str("\"2030-01-01T00:00:00.000Z\"").unwrap(),
+            })
+        })
+    }
+
+    fn upload_part(&self, file_id: Uuid, part: &UploadPart, bytes: &[u8]) -> Result<PartResult, Fault> {
+        let number = part.part_number;
+        self.operate("part", || {
+            self.with(file_id, |session| {
+                if session.state != UploadPhase::Open {
+                    return Err(Problem::new(410, "gone").into());
+                }
+                let stored = session.parts.entry(number).or_insert_with(|| bytes.to_vec());
+                if stored != bytes {
+                    return Err(Problem::new(409, "conflict").because("part_conflict").into());
+                }
+                Ok(PartResult { part_number: number, etag: etag(bytes), size_bytes: None })
+            })
+        })
+    }
+
+    fn get_upload(&self, file_id: Uuid) -> Result<UploadState, Fault> {
+        self.operate("get", || {
+            self.with(file_id, |session| {
+                let part = |(number, bytes): (&u32, &Vec<u8>)| PartResult {
+                    part_number: *number,
+                    etag: etag(bytes),
+                    size_bytes: Some(bytes.len() as u64),
+                };
+                let parts = session.parts.iter().map(part).collect();
+                Ok(UploadState { file_id, state: session.state, part_size_bytes: PART, parts })
+            })
+        })
+    }
+
+    fn complete_upload(&self, file_id: Uuid, _key: Uuid, body: &UploadComplete) -> Result<File, Fault> {
+        self.operate("complete", || {
+            self.with(file_id, |session| {
+                let etags: Vec<String> = body.parts.iter().map(|part| part.etag.clone()).collect();
+                let own: Vec<String> = session.parts.values().map(|bytes| etag(bytes)).collect();
+                if etags != own || session.bytes().len() as u64 != session.size {
+                    return Err(Problem::new(409, "conflict").because("upload_incomplete").into());
+                }
+                session.state = UploadPhase::Completed;
+                session.completions += 1;
+                Ok(File {
+                    file_id,
+                    name: session.name.clone(),
+                    size_bytes: session.size,
+                    sha256: hex(&Sha256::digest(session.bytes())),
+                    mime_type: "text/plain".to_owned(),
+                    scan_status: ScanStatus::Pending,
+                })
+            })
+        })
+    }
+
+    fn abort_upload(&self, file_id: Uuid) -> Result<(), Fault> {
+        self.operate("abort", || {
+            self.with(file_id, |session| match session.state {
+                UploadPhase::Completed => Err(Problem::new(409, "invalid_state_transition").into()),
+                _ => {
+                    session.state = UploadPhase::Aborted;
+                    Ok(())
+                }
+            })
+        })
+    }
+}
+
+/// A disk that keeps the last stored record, and shares the fate of the server.
+struct Disk<'a> {
+    fate: &'a Fate,
+    stored: AttachmentSetRecord,
+}
+
+impl Persist for Disk<'_> {
+    fn save(&mut self, record: &AttachmentSetRecord) -> io::Result<()> {
+        let course = self.fate.next();
+        if course != Course::NotDone {
+            self.stored = record.clone();
+        }
+        if course == Course::Done { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
+    }
+}
+
+/// A staged set of [`CONTENTS`].
+struct Set {
+    _world: World,
+    staging: Staging,
+    record: AttachmentSetRecord,
+}
+
+fn set() -> Set {
+    let world = World::new();
+    let denied = Patterns::new(PATTERNS);
+    let candidates = CONTENTS.iter().enumerate().map(|(at, content)| {
+        world.file(&format!("projects/website/{at}.txt"), content);
+        check(&format!("{at}.txt"), &world.roots(), &denied, &|text| text.to_owned()).unwrap()
+    });
+    let candidates = candidates.collect();
+    let staging = Staging::new(&world.at("state"), Uuid::nil(), 1);
+    let staged = staging.stage(candidates).unwrap();
+    Set { _world: world, staging, record: AttachmentSetRecord::staged(Uuid::nil(), 1, staged) }
+}
+
+/// One run of the upload over what is on the disk; the result, and what is on the disk then.
+fn upload(server: &Server, set: &Set, record: &AttachmentSetRecord) -> (Delivery, AttachmentSetRecord) {
+    upload_until(server, set, record, &|| false)
+}
+
+fn upload_until(
+    server: &Server,
+    set: &Set,
+    record: &AttachmentSetRecord,
+    halt: &dyn Fn() -> bool,
+) -> (Delivery, AttachmentSetRecord) {
+    let mut disk = Disk { fate: &server.fate, stored: record.clone() };
+    let mut working = record.clone();
+    let mut means = Means { uploads: server, staging: &set.staging, disk: &mut disk, halt };
+    let delivery = upload_set(&mut working, &mut means);
+    (delivery, disk.stored)
+}
+
+/// The set is on the server once, byte for byte, in its order.
+fn assert_whole(server: &Server, delivery: &Delivery, what: &str) {
+    let Delivery::Uploaded(ids) = delivery else { panic!("{what}: {delivery:?}") };
+    let sessions = server.sessions.borrow();
+    assert_eq!(sessions.len(), CONTENTS.len(), "{what}: sessions");
+    for (id, content) in ids.iter().zip(CONTENTS) {
+        let (_, session) = sessions.iter().find(|(own, _)| own == id).unwrap();
+        assert_eq!(session.bytes(), content.as_bytes(), "{what}");
+        assert_eq!(session.sha256, hex(&Sha256::digest(content)), "{what}");
+        assert_eq!(session.state, UploadPhase::Completed, "{what}");
+    }
+}
+
+#[test]
+fn a_set_is_uploaded_in_order() {
+    let (server, set) = (Server::default(), set());
+    let (delivery, stored) = upload(&server, &set, &set.record);
+    assert_whole(&server, &delivery, "plain");
+    let expected = [
+        "create", "part", "part", "part", "complete", "create", "part", "complete", "create", "part", "part",
+        "complete",
+    ];
+    assert_eq!(*server.log.borrow(), expected);
+    let names: Vec<String> =
+        server.sessions.borrow().iter().map(|(_, session)| session.name.clone()).collect();
+    assert_eq!(names, ["0.txt", "1.txt", "2.txt"]);
+    let (again, _) = upload(&server, &set, &stored);
+    assert_eq!(again, delivery);
+    assert_eq!(server.log.borrow().len(), expected.len());
+}
+
+/// C6-01 and C6-11: the runner dies before or after each operation in turn; the next one goes on and ends with each
+/// file exactly once on the server.
+#[test]
+fn c6_11_a_death_at_any_operation_is_resumed_once() {
+    for spoil in [Spoil::DiesBefore, Spoil::DiesAfter] {
+        for number in 1.. {
+            let (server, set) = (Server::default(), set());
+            server.fate.spoilt.set(Some((number, spoil)));
+            let (first, stored) = upload(&server, &set, &set.record);
+            let what = format!("{spoil:?} {number}");
+            if !server.fate.dead.get() {
+                assert_whole(&server, &first, &what);
+                break;
+            }
+            assert!(!matches!(first, Delivery::Uploaded(_)), "{what}");
+            let known = server.keys.borrow().len();
+            let keys = stored.files.iter().filter(|file| file.create_key.is_some()).count();
+            assert!(known <= keys, "{what}: a key was sent that is not stored");
+            server.fate.dead.set(false);
+            server.fate.spoilt.set(None);
+            let (second, _) = upload(&server, &set, &stored);
+            assert_whole(&server, &second, &what);
+            assert!(server.sessions.borrow().iter().all(|(_, session)| session.completions <= 2), "{what}");
+        }
+    }
+}
+
+/// One operation fails for good, for each operation in turn: all files or none, nothing starts after the failure, and
+/// only the failing file's session is aborted.
+#[test]
+fn all_or_none_when_any_operation_fails() {
+    for spoil in [Spoil::Fails, Spoil::AnswerLost] {
+        for number in 1.. {
+            let (server, set) = (Server::default(), set());
+            server.fate.spoilt.set(Some((number, spoil)));
+            let (delivery, _) = upload(&server, &set, &set.record);
+            let what = format!("{spoil:?} {number}");
+            let Delivery::Failed(outcomes) = &delivery else {
+                assert_whole(&server, &delivery, &what);
+                assert!(server.fate.count.get() < number, "{what}");
+                break;
+            };
+            assert_eq!(outcomes.len(), CONTENTS.len(), "{what}");
+            let own = outcomes.iter().filter(|outcome| outcome.reason != Reason::SetNotSent).count();
+            assert_eq!(own, 1, "{what}: exactly one file has a reason of its own");
+            let failed = outcomes.iter().position(|outcome| outcome.reason == Reason::UploadFailed).unwrap();
+            assert!(
+                server.sessions.borrow().len() <= failed + 1,
+                "{what}: a file was started after the failure"
+            );
+            assert!(server.count("abort") <= 1, "{what}");
+        }
+    }
+}
+
+fn refused(name: &str, code: &str, reason: Option<&str>) -> Outcome {
+    let refusal = Refusal { code: code.to_owned(), reason: reason.map(str::to_owned) };
+    Outcome { name: name.to_owned(), reason: Reason::UploadRefused, refusal: Some(refusal) }
+}
+
+#[test]
+fn all_or_none_upload_failure_attaches_none() {
+    let (server, set) = (Server::default(), set());
+    let quota = Problem::new(409, "conflict").because("quota_exceeded");
+    server.scripted.borrow_mut().push(("create", 1, quota.into()));
+    let (delivery, stored) = upload(&server, &set, &set.record);
+    let expected = vec![
+        Outcome::of("0.txt", Reason::SetNotSent),
+        refused("1.txt", "conflict", Some("quota_exceeded")),
+        Outcome::of("2.txt", Reason::SetNotSent),
+    ];
+    assert_eq!(delivery, Delivery::Failed(expected));
+    assert_eq!(server.states(), [UploadPhase::Completed]);
+    assert_eq!(server.count("abort"), 0);
+    assert_eq!(upload(&server, &set, &stored).0, delivery);
+    assert_eq!(server.count("create"), 2);
+}
+
+#[test]
+fn the_open_session_of_the_failing_file_is_aborted() {
+    let (server, set) = (Server::default(), set());
+    server.scripted.borrow_mut().push(("part", 5, TransportError::Timeout.into()));
+    let (delivery, _) = upload(&server, &set, &set.record);
+    let Delivery::Failed(outcomes) = delivery else { panic!("{delivery:?}") };
+    assert_eq!(outcomes[2], Outcome::of("2.txt", Reason::UploadFailed));
+    assert_eq!(server.states(), [UploadPhase::Completed, UploadPhase::Completed, UploadPhase::Aborted]);
+}
+
+#[test]
+fn c6_03_the_servers_word_counts_on_resume() {
+    let (server, set) = (Server::default(), set());
+    server.scripted.borrow_mut().push(("part", 2, Fault::ShutDown));
+    let (first, stored) = upload(&server, &set, &set.record);
+    assert_eq!(first, Delivery::Interrupted);
+    assert_eq!(stored.files[0].etags.len(), 2);
+    // The server has less than the record believes: the lost part is sent again.
+    server.sessions.borrow_mut()[0].1.parts.remove(&2);
+    server.log.borrow_mut().clear();
+    let (second, _) = upload(&server, &set, &stored);
+    assert_whole(&server, &second, "less");
+    assert_eq!(server.log.borrow()[..4], ["get", "part", "part", "complete"]);
+}
+
+#[test]
+fn c6_03_more_than_was_sent_starts_the_file_anew() {
+    type Change = fn(&mut Session);
+    let rows: [(&str, Change); 4] = [
+        ("a part that is too long", |session| {
+            session.parts.insert(2, b"45678".to_vec());
+        }),
+        ("a part that was never planned", |session| {
+            session.parts.insert(7, b"x".to_vec());
+        }),
+        ("given up by the server", |session| session.state = UploadPhase::Expired),
+        ("aborted", |session| session.state = UploadPhase::Aborted),
+    ];
+    for (what, change) in rows {
+        let (server, set) = (Server::default(), set());
+        server.scripted.borrow_mut().push(("part", 1, Fault::ShutDown));
+        let (_, stored) = upload(&server, &set, &set.record);
+        change(&mut server.sessions.borrow_mut()[0].1);
+        let (second, _) = upload(&server, &set, &stored);
+        assert_ne!(server.states()[0], UploadPhase::Completed, "{what}");
+        server.sessions.borrow_mut().remove(0);
+        assert_whole(&server, &second, what);
+    }
+}
+
+#[test]
+fn c6_05_refused_credentials_hold_the_set_and_an_ended_run_ends_it() {
+    let rows: Vec<(&str, Fault, Delivery)> = vec![
+        ("held", Fault::Hold, Delivery::Held),
+        ("401", Problem::new(401, "unauthenticated").into(), Delivery::Held),
+        ("ended", Fault::Ended, Delivery::RunEnded),
+        (
+            "run inactive",
+            Problem::new(403, "invocation_token_invalid").because("run_inactive").into(),
+            Delivery::RunEnded,
+        ),
+        ("stopped", Fault::ShutDown, Delivery::Interrupted),
+    ];
+    for (what, fault, expected) in rows {
+        let (server, set) = (Server::default(), set());
+        server.scripted.borrow_mut().push(("part", 2, fault));
+        let (delivery, stored) = upload(&server, &set, &set.record);
+        assert_eq!(delivery, expected, "{what}");
+        assert_eq!(server.log.borrow().len(), 4, "{what}: no request after it");
+        assert!(stored.outcomes.is_empty(), "{what}");
+        let (second, _) = upload(&server, &set, &stored);
+        assert_whole(&server, &second, what);
+    }
+}
+
+#[test]
+fn stop_during_upload_sends_nothing() {
+    let (server, set) = (Server::default(), set());
+    let halt = || server.count("part") == 2;
+    let (delivery, stored) = upload_until(&server, &set, &set.record, &halt);
+    assert_eq!(delivery, Delivery::Interrupted);
+    assert_eq!(*server.log.borrow(), ["create", "part", "part"]);
+    abort_open(&stored, &server);
+    assert_eq!(server.states(), [UploadPhase::Aborted]);
+}
+
+#[test]
+fn a_missing_or_cut_copy_fails_the_set() {
+    for (what, change) in [
+        ("missing", (|path: &std::path::Path| std::fs::remove_file(path).unwrap()) as fn(&std::path::Path)),
+        ("cut", |path| std::fs::write(path, "ab").unwrap()),
+    ] {
+        let (server, set) = (Server::default(), set());
+        let copies = set._world.at("state/outgoing").join(Uuid::nil().to_string()).join("1");
+        change(&copies.join("2"));
+        let (delivery, _) = upload(&server, &set, &set.record);
+        let Delivery::Failed(outcomes) = delivery else { panic!("{what}") };
+        assert_eq!(outcomes[1].reason, Reason::UploadFailed, "{what}");
+        assert_eq!(server.states(), [UploadPhase::Completed], "{what}");
+    }
+}
+
+#[test]
+fn presigned_uploads_are_not_made() {
+    let (server, set) = (Server::default(), set());
+    server.mode.set(Some(UploadMode::Presigned));
+    let (delivery, _) = upload(&server, &set, &set.record);
+    let Delivery::Failed(outcomes) = delivery else { panic!("{delivery:?}") };
+    assert_eq!(outcomes[0].reason, Reason::UploadFailed);
+    assert_eq!(server.states(), [UploadPhase::Aborted]);
+    assert_eq!(server.count("part"), 0);
+}
+
+#[test]
+fn c5_19_no_type_is_declared() {
+    let (server, set) = (Server::default(), set());
+    upload(&server, &set, &set.record);
+    let body = UploadCreate { name: "a".to_owned(), size_bytes: 1, sha256: String::new() };
+    let members = serde_json::to_value(body).unwrap();
+    let names: Vec<&String> = members.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["name", "sha256", "size_bytes"]);
+}
