@@ -9,10 +9,10 @@ mod verdict;
 
 use uuid::Uuid;
 
-use super::fault::Fault;
 use super::outcome::Outcome;
 use super::record::{AttachmentSetRecord, FileState, Persist};
 use super::staging::Staging;
+use crate::sdk::bound::RunError;
 use crate::sdk::wire::file::{
     File, PartResult, UploadComplete, UploadCreate, UploadPart, UploadSession, UploadState,
 };
@@ -23,15 +23,15 @@ pub use verdict::refuses_attachments;
 /// implementation where that is safe; what comes back is final.
 pub trait Uploads {
     /// `createUpload` with the stored key.
-    fn create_upload(&self, key: Uuid, body: &UploadCreate) -> Result<UploadSession, Fault>;
+    fn create_upload(&self, key: Uuid, body: &UploadCreate) -> Result<UploadSession, RunError>;
     /// `uploadPart` with the part's headers and the digest of `bytes`.
-    fn upload_part(&self, file_id: Uuid, part: &UploadPart, bytes: &[u8]) -> Result<PartResult, Fault>;
+    fn upload_part(&self, file_id: Uuid, part: &UploadPart, bytes: &[u8]) -> Result<PartResult, RunError>;
     /// `getUpload`.
-    fn get_upload(&self, file_id: Uuid) -> Result<UploadState, Fault>;
+    fn get_upload(&self, file_id: Uuid) -> Result<UploadState, RunError>;
     /// `completeUpload` with the stored key.
-    fn complete_upload(&self, file_id: Uuid, key: Uuid, body: &UploadComplete) -> Result<File, Fault>;
+    fn complete_upload(&self, file_id: Uuid, key: Uuid, body: &UploadComplete) -> Result<File, RunError>;
     /// `abortUpload`.
-    fn abort_upload(&self, file_id: Uuid) -> Result<(), Fault>;
+    fn abort_upload(&self, file_id: Uuid) -> Result<(), RunError>;
 }
 
 /// How the upload of a set ended.

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::fault::Fault;
 use super::staging::hex;
+use crate::sdk::bound::RunError;
 use crate::sdk::error::TransportError;
 use crate::sdk::wire::message::{RunContextAttachment, ScanStatus};
 use crate::sdk::wire::problem::{Problem, code};
@@ -43,14 +43,14 @@ pub trait Fetch {
     /// Writes the bytes of `file_id` into `sink`, at most `limit` of them, and tells `progress` the total so far.
     ///
     /// # Errors
-    /// `TransportError::TooLong` when there are more than `limit`; [`Fault::ShutDown`] at once after a stop.
+    /// `TransportError::TooLong` when there are more than `limit`; [`RunError::ShutDown`] at once after a stop.
     fn fetch(
         &self,
         file_id: Uuid,
         limit: u64,
         sink: &mut dyn Write,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<u64, Fault>;
+    ) -> Result<u64, RunError>;
 }
 
 /// What a turn is told about one file.
@@ -292,7 +292,7 @@ fn download(
     match fetched {
         Ok(_) if same => Ok(()),
         Ok(_) => Err(Unavailable::ChecksumMismatch.into()),
-        Err(Fault::Transport(_)) if too_long => Err(Unavailable::ChecksumMismatch.into()),
+        Err(RunError::Transport(_)) if too_long => Err(Unavailable::ChecksumMismatch.into()),
         Err(fault) => Err(judge(fault)),
     }
 }
@@ -322,17 +322,14 @@ impl Write for Hashing<'_> {
 }
 
 /// What a failed download means (IN-4).
-fn judge(fault: Fault) -> End {
+fn judge(fault: RunError) -> End {
     match fault {
-        Fault::Ended => End::Interrupt(Interrupt::Ended),
-        Fault::ShutDown => End::Interrupt(Interrupt::ShutDown),
-        Fault::Hold => End::Interrupt(Interrupt::Hold),
-        Fault::Transport(TransportError::TooLong) => Unavailable::ChecksumMismatch.into(),
-        Fault::Transport(_) => Unavailable::TransferFailed.into(),
-        Fault::Problem(problem) => match Fault::from(*problem) {
-            Fault::Problem(problem) => refusal(&problem).into(),
-            other => judge(other),
-        },
+        RunError::Ended => End::Interrupt(Interrupt::Ended),
+        RunError::ShutDown => End::Interrupt(Interrupt::ShutDown),
+        RunError::Hold(_) => End::Interrupt(Interrupt::Hold),
+        RunError::Transport(TransportError::TooLong) => Unavailable::ChecksumMismatch.into(),
+        RunError::Transport(_) => Unavailable::TransferFailed.into(),
+        RunError::Problem(problem) => refusal(&problem).into(),
     }
 }
 

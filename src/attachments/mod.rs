@@ -3,7 +3,6 @@
 pub mod attach_lines;
 pub mod candidate;
 pub mod delivery;
-pub mod fault;
 mod fence;
 pub mod incoming;
 pub mod notice;

@@ -32,7 +32,11 @@ pub fn post(run: &mut Run, turn: &mut Turn, position: u32, text: &str) -> Result
     }
     let masked = run.mask.apply(&body).into_owned();
     let split = attach_lines::split(&masked);
-    if split.paths.is_empty() { plain(run, position, &masked) } else { answer_files::post(run, position, &split) }
+    if split.paths.is_empty() {
+        plain(run, position, &masked)
+    } else {
+        answer_files::post(run, position, &split)
+    }
 }
 
 /// The first answer of a new session may begin with a title, which is kept for the end of the run.

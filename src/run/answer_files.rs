@@ -16,7 +16,7 @@ use crate::attachments::candidate::check_set;
 use crate::attachments::delivery::{self, Delivery, Means, Uploads};
 use crate::attachments::notice;
 use crate::attachments::outcome::{Outcome, Reason};
-use crate::attachments::policy::{Patterns, Places, Roots};
+use crate::attachments::policy::{Patterns, Places, RootName, Roots};
 use crate::attachments::record::{self, AttachmentSetRecord, Persist, RecordFile};
 use crate::attachments::staging::Staging;
 use crate::sdk::bound::{Bound, RunError};
@@ -72,7 +72,8 @@ pub fn post(run: &mut Run, position: u32, split: &Split) -> Result<(), End> {
 /// A fault of the state directory.
 pub fn send_without(run: &mut Run, position: u32, text: &str, problem: &Problem) -> Result<(), End> {
     let mut disk = record_file(run, position)?;
-    let mut set = disk.load().ok().flatten().unwrap_or_else(|| refused_set(run, position, &[], Reason::NotAttached));
+    let mut set =
+        disk.load().ok().flatten().unwrap_or_else(|| refused_set(run, position, &[], Reason::NotAttached));
     set.not_attached(problem);
     let key = *set.fallback_msg_id.get_or_insert_with(Uuid::now_v7);
     disk.save(&set).map_err(|fault| run.end_of_file(&fault))?;
@@ -136,10 +137,13 @@ fn limits(run: &Run) -> Result<Option<InstanceLimits>, End> {
 /// The roots of this run, the project only while its directory and its binding are those of the start (IN-9).
 fn roots(run: &Run) -> Result<Roots, End> {
     let turn = turn_record(run)?;
-    let project = binding_holds(run, turn)
-        .then_some(FileId { device: turn.project.device, inode: turn.project.inode });
+    let project =
+        binding_holds(run, turn).then_some(FileId { device: turn.project.device, inode: turn.project.inode });
     let inbox = relative(run, &run.shared.state.thread_inbox(turn.thread_id));
     let temp = relative(run, &run.shared.state.run_temp(run.run_id));
+    let names = run.shared.config.runner.attach_allowed_roots.iter();
+    // The configuration knows no other names.
+    let allowed: Vec<RootName> = names.filter_map(|name| RootName::from_name(name)).collect();
     let places = Places {
         working_dir: &turn.project.path,
         project,
@@ -148,8 +152,7 @@ fn roots(run: &Run) -> Result<Roots, End> {
         thread_inbox: &inbox,
         runner_temp: &temp,
     };
-    Roots::open(&places, &run.shared.config.runner.attach_allowed_roots, turn.tool_class)
-        .map_err(|fault| run.end_of_file(&fault))
+    Roots::open(&places, &allowed, turn.tool_class).map_err(|fault| run.end_of_file(&fault))
 }
 
 fn binding_holds(run: &Run, turn: &TurnRecord) -> bool {

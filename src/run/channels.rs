@@ -29,7 +29,8 @@ impl ChannelCache {
                 held.remove(&channel_id);
             }
             Some(new) => {
-                let newer = held.get(&channel_id).is_none_or(|old| old.settings_version <= new.settings_version);
+                let newer =
+                    held.get(&channel_id).is_none_or(|old| old.settings_version <= new.settings_version);
                 if newer {
                     held.insert(channel_id, new);
                 }

@@ -48,7 +48,9 @@ fn send(run: &mut Run, next: &Pending) -> Result<Option<Time>, End> {
         Err(RunError::Problem(problem)) => refused(run, next, *problem),
         Err(RunError::Hold(_) | RunError::Transport(_)) => wait(run, next),
         // `finishRun` of a run that the server has ended is what was wanted.
-        Err(RunError::Ended) if matches!(next.delivery, Delivery::Finish(_)) => settle(run, next, &Outcome::Dropped),
+        Err(RunError::Ended) if matches!(next.delivery, Delivery::Finish(_)) => {
+            settle(run, next, &Outcome::Dropped)
+        }
         Err(error) => Err(run.end_of_request(&error, Cause::ServerEnded)),
     }
 }
@@ -78,7 +80,9 @@ fn refused(run: &mut Run, next: &Pending, problem: Problem) -> Result<Option<Tim
     log::warn!("code=delivery_refused run={} problem={}", run.run_id, problem.code);
     // A finished run, or a follow-up with another final state, is told once: the server knows better.
     let known = problem.is(code::INVALID_STATE_TRANSITION);
-    run.store.settle(next.key, &Outcome::Refused(problem.clone())).map_err(|fault| run.end_of_store(fault))?;
+    run.store
+        .settle(next.key, &Outcome::Refused(problem.clone()))
+        .map_err(|fault| run.end_of_store(fault))?;
     match &next.delivery {
         Delivery::Message { body, .. } => answer::refused(run, next.key, body, &problem)?,
         Delivery::Finish(_) | Delivery::Followup { .. } if known => {}

@@ -51,7 +51,11 @@ impl Totals {
             tokens_out: Some(tokens.output),
             tokens_cache_read: Some(tokens.cache_read),
             tokens_cache_write: Some(tokens.cache_write),
-            ..live_box.metrics()
+            context_pct: live_box.context_pct(),
+            subagents: Some(live_box.subagents()),
+            background_jobs: None,
+            api_retries: Some(live_box.api_retries()),
+            last_api_retry: None,
         };
         let costs = usage.costs().map(|costs| costs.into_iter().map(report).collect());
         Totals { costs, metrics: Some(metrics) }
@@ -117,7 +121,10 @@ fn plan(run: &mut Run, end: &End, state: RunState, reason: Option<String>) -> Re
                 code: end.cause.row().code.to_owned(),
                 state,
                 reason,
-                sentence: end.sentence.as_ref().map(|text| SentenceRecord { id: Uuid::now_v7(), text: text.clone() }),
+                sentence: end
+                    .sentence
+                    .as_ref()
+                    .map(|text| SentenceRecord { id: Uuid::now_v7(), text: text.clone() }),
                 finish_id: Uuid::now_v7(),
                 costs: run.totals.costs.clone(),
                 metrics: run.totals.metrics.clone(),

@@ -42,7 +42,8 @@ fn is_news(run: &Run, followup_id: Uuid, state: FollowupState) -> Result<bool, E
         all.find(|known| known.followup_id == followup_id).map(|known| known.state)
     });
     let stored = run.store.followup(followup_id).map_err(|fault| run.end_of_store(fault))?;
-    let is_final = stored.is_some_and(|stored| stored.state.is_some_and(|state| state != FollowupState::Delivered));
+    let is_final =
+        stored.is_some_and(|stored| stored.state.is_some_and(|state| state != FollowupState::Delivered));
     Ok(!is_final && known != Some(state) && known.is_none_or(|known| known == FollowupState::Delivered))
 }
 

@@ -23,7 +23,11 @@ impl Mask {
     pub fn of(shared: &Shared, token: &TokenCell) -> Mask {
         let runner = &shared.config.runner;
         let mut mask = Mask::default();
-        let refs = [Some(&runner.agent_token_ref), runner.dpop_key_ref.as_ref(), runner.anthropic_api_key_ref.as_ref()];
+        let refs = [
+            Some(&runner.agent_token_ref),
+            runner.dpop_key_ref.as_ref(),
+            runner.anthropic_api_key_ref.as_ref(),
+        ];
         let in_turn_env = runner.turn_env.values().filter_map(|value| match value {
             TurnEnvValue::Secret(secret) => Some(secret),
             TurnEnvValue::Literal(_) => None,

@@ -32,15 +32,17 @@ pub mod turn;
 pub mod waiting;
 pub mod workspace;
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use uuid::Uuid;
 
 use crate::sdk::bound::{Bound, RunError, TokenCell};
 use crate::sdk::inbox::Entry;
+use crate::sdk::outbox::next_wait;
 use crate::sdk::store::{Store, StoreError};
 use crate::sdk::wire::event::AgentFollowup;
 use crate::sys::pipe::Wakeup;
@@ -155,6 +157,12 @@ pub struct Run {
     mask: Mask,
     locks: Locks,
     record: Option<RecordFile>,
+    /// What the turn used.
+    totals: finish::Totals,
+    /// The title to propose once the run has completed.
+    title: Option<String>,
+    /// How often the server could not be reached in a row.
+    unreachable: Cell<u32>,
     /// The process of the turn, here so that no end of the run can forget it.
     live: Option<turn::process::Live>,
 }
@@ -204,6 +212,9 @@ impl Run {
             mask,
             locks: Locks::default(),
             record: None,
+            totals: finish::Totals::default(),
+            title: None,
+            unreachable: Cell::new(0),
             live: None,
         })
     }
@@ -231,6 +242,21 @@ impl Run {
             self.wakeup.drain();
         }
         self.check_cancel()
+    }
+
+    /// Waits before a request is made again that the server could not answer: longer each time, until the
+    /// event is too old.
+    fn wait_for_server(&self) -> Result<(), End> {
+        prepare::check_age(self)?;
+        let failures = self.unreachable.get().saturating_add(1);
+        self.unreachable.set(failures);
+        let wait = next_wait(failures);
+        log::warn!("code=server_unreachable run={} wait_ms={}", self.run_id, wait.as_millis());
+        let until = Instant::now() + wait;
+        while Instant::now() < until {
+            self.pause(until.saturating_duration_since(Instant::now()))?;
+        }
+        Ok(())
     }
 
     fn wakeup_fd(&self) -> std::os::fd::BorrowedFd<'_> {

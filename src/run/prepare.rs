@@ -69,7 +69,11 @@ pub fn prepare(run: &mut Run) -> Result<Prepared, End> {
     check_host(run, &config)?;
     let session = session(run)?;
     let mut args = arguments(run, &binding, &config, session)?;
-    locks::take(run, &run.shared.state.thread_lock(run.entry()?.invocation.thread_id), &run.shared.state.session_lock(session.id()))?;
+    locks::take(
+        run,
+        &run.shared.state.thread_lock(run.entry()?.invocation.thread_id),
+        &run.shared.state.session_lock(session.id()),
+    )?;
     waiting::for_slot(run)?;
     let context = context(run)?;
     make_directories(run, &args)?;
@@ -78,7 +82,8 @@ pub fn prepare(run: &mut Run) -> Result<Prepared, End> {
     let environment = turn_environment(run, billing_mode)?;
     args.claude_bin = run.shared.runtime.program().ok_or(Cause::EnvironmentFault)?;
     let evidence = prove_who_pays(run, billing_mode, &args, &environment, &project)?;
-    let channel_prompt = run.shared.channels.get(context.channel.id).and_then(|channel| channel.behavior.prompt);
+    let channel_prompt =
+        run.shared.channels.get(context.channel.id).and_then(|channel| channel.behavior.prompt);
     let title_wanted = matches!(session, SessionArg::New(_));
     Ok(Prepared {
         prompt: render_context(&context, Boundary::random(), &files),
@@ -115,7 +120,9 @@ pub fn check_age(run: &Run) -> Result<(), End> {
 fn check_trigger(run: &Run) -> Result<(), End> {
     match run.entry()?.invocation.trigger_kind {
         TriggerKind::Message => Ok(()),
-        TriggerKind::Command | TriggerKind::Component | TriggerKind::Other => Err(End::by(Cause::TriggerKind)),
+        TriggerKind::Command | TriggerKind::Component | TriggerKind::Other => {
+            Err(End::by(Cause::TriggerKind))
+        }
     }
 }
 
@@ -231,7 +238,12 @@ fn context(run: &Run) -> Result<RunContext, End> {
 /// Both directories of `--add-dir`, the CLI's own one, and those of the recordings exist before the turn.
 fn make_directories(run: &Run, args: &TurnArgs) -> Result<(), End> {
     let state = &run.shared.state;
-    let all = [args.inbox_dir.clone(), args.temp_dir.clone(), state.session(args.session.id()), state.organization_config()];
+    let all = [
+        args.inbox_dir.clone(),
+        args.temp_dir.clone(),
+        state.session(args.session.id()),
+        state.organization_config(),
+    ];
     for directory in all {
         private::create_dir_all(&directory).map_err(|fault| run.end_of_file(&fault))?;
     }

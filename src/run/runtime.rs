@@ -22,7 +22,8 @@ pub struct Runtime {
 impl Runtime {
     /// Looks nothing up yet. `environment`: the runner's own variables.
     pub fn new(config: &Config, environment: &[(OsString, OsString)]) -> Runtime {
-        let value = |name: &str| environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+        let value =
+            |name: &str| environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         Runtime {
             name: config.runner.claude_bin.clone(),
             path: clean_path(value("PATH").as_deref()),
@@ -55,6 +56,9 @@ impl Runtime {
         let path = std::env::join_paths(&self.path).unwrap_or_default();
         let env = vec![(OsString::from("PATH"), path), (OsString::from("HOME"), self.home.clone())];
         let cwd = std::path::Path::new(OsStr::new("/"));
-        run_probe(program, &args, &env, cwd, self.limit).ok().filter(|out| out.exit.is_some()).map(|out| out.stdout)
+        run_probe(program, &args, &env, cwd, self.limit)
+            .ok()
+            .filter(|out| out.exit.is_some())
+            .map(|out| out.stdout)
     }
 }

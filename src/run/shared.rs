@@ -42,7 +42,16 @@ impl Shared {
         let state = StateDir::new(&config.runner.state_dir);
         let runtime = Runtime::new(&config, &environment);
         let channels = ChannelCache::default();
-        Shared { config, state, workspaces, channels, runtime, client, environment, agent_id: OnceLock::new() }
+        Shared {
+            config,
+            state,
+            workspaces,
+            channels,
+            runtime,
+            client,
+            environment,
+            agent_id: OnceLock::new(),
+        }
     }
 
     /// Keeps who this agent is, once the server has said so. The first one stays.

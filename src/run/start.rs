@@ -13,8 +13,6 @@ use super::record::{
 use super::turn::{self, Turn};
 use super::{Run, waiting};
 use crate::claude::argv::SessionArg;
-use crate::claude::line;
-use crate::claude::prompt::CLOSING_LINE;
 use crate::sdk::bound::RunError;
 use crate::sdk::wire::Time;
 use crate::sdk::wire::problem::{Problem, code, reason};
@@ -33,14 +31,13 @@ pub fn start(run: &mut Run, prepared: Prepared) -> Result<Turn, End> {
     run.check_cancel()?;
     let first = Uuid::new_v4();
     let record = new_record(run, &prepared, &started, first)?;
-    let record = RecordFile::create(&run.shared.state.turns(), record).map_err(|fault| run.end_of_file(&fault))?;
+    let record =
+        RecordFile::create(&run.shared.state.turns(), record).map_err(|fault| run.end_of_file(&fault))?;
     run.record = Some(record);
     if let Some(revision) = grant_revision(&prepared) {
         run.document.set("/grant_revision", revision.into());
     }
-    let texts = [prepared.prompt.system_part.as_str(), prepared.prompt.trigger_part.as_str(), CLOSING_LINE];
-    let first_line = line::user_line(first, &texts);
-    turn::begin(run, prepared, &first_line)
+    turn::begin(run, prepared, first)
 }
 
 fn start_run(run: &mut Run, prepared: &Prepared) -> Result<RunStarted, End> {
@@ -51,7 +48,8 @@ fn start_run(run: &mut Run, prepared: &Prepared) -> Result<RunStarted, End> {
         model: prepared.args.model.clone(),
         billing_evidence: prepared.evidence.clone(),
     };
-    let stored = run.store.begin_start(run.run_id, Uuid::now_v7(), &body).map_err(|fault| run.end_of_store(fault))?;
+    let stored =
+        run.store.begin_start(run.run_id, Uuid::now_v7(), &body).map_err(|fault| run.end_of_store(fault))?;
     if stored.body != body {
         // The configuration changed between two lives of the runner: what was promised cannot be kept.
         return Err(End::by(Cause::RunnerRestarted));
@@ -88,12 +86,7 @@ fn refused(run: &mut Run, problem: &Problem) -> End {
     }
 }
 
-fn new_record(
-    run: &Run,
-    prepared: &Prepared,
-    started: &RunStarted,
-    first: Uuid,
-) -> Result<TurnRecord, End> {
+fn new_record(run: &Run, prepared: &Prepared, started: &RunStarted, first: Uuid) -> Result<TurnRecord, End> {
     let invocation = &run.entry()?.invocation;
     let session = prepared.args.session;
     let resumed = matches!(session, SessionArg::Resume(_));
@@ -124,7 +117,7 @@ fn new_record(
         title_wanted: prepared.title_wanted,
         title_done: false,
         processes: vec![ProcessRecord { number: 1, session: session.id(), resumed }],
-        lines: vec![LineRecord { uuid: first, process: 1, purpose: Purpose::First }],
+        lines: vec![LineRecord { uuid: first, process: 1, purpose: Purpose::First, replaces: None }],
         answers: Vec::new(),
         followups: Vec::new(),
         signalled: false,

@@ -82,7 +82,7 @@ impl Runner {
             kind::AGENT_CONFIG_CHANGED => self.on_config_changed(&event),
             other => {
                 log::info!("code=event_ignored seq={} type={}", event.seq, loggable(other));
-                self.store.mark_event_handled(&EventRef::of(&event))?;
+                self.store.mark_event_handled(&EventRef::from(&event))?;
                 Ok(Handled::Done)
             }
         }
@@ -103,7 +103,7 @@ impl Runner {
     }
 
     fn on_invocation(&mut self, event: Event) -> Result<Handled, StoreError> {
-        let at = EventRef::of(&event);
+        let at = EventRef::from(&event);
         let Ok(invocation) = serde_json::from_value::<AgentInvocation>(event.payload.clone()) else {
             let run_id = event.payload.get("run_id").and_then(Value::as_str);
             return match run_id.and_then(|id| Uuid::parse_str(id).ok()) {
@@ -169,7 +169,7 @@ impl Runner {
     }
 
     fn on_cancel_requested(&mut self, event: &Event) -> Result<Handled, StoreError> {
-        let at = EventRef::of(event);
+        let at = EventRef::from(event);
         let Ok(request) = serde_json::from_value::<RunCancelRequested>(event.payload.clone()) else {
             return self.malformed(&at);
         };
@@ -186,7 +186,7 @@ impl Runner {
     }
 
     fn on_followup(&mut self, event: &Event) -> Result<Handled, StoreError> {
-        let at = EventRef::of(event);
+        let at = EventRef::from(event);
         let Ok(followup) = serde_json::from_value::<AgentFollowup>(event.payload.clone()) else {
             return self.malformed(&at);
         };
@@ -227,7 +227,7 @@ impl Runner {
     }
 
     fn on_config_changed(&mut self, event: &Event) -> Result<Handled, StoreError> {
-        let at = EventRef::of(event);
+        let at = EventRef::from(event);
         let Ok(changed) = serde_json::from_value::<AgentConfigChanged>(event.payload.clone()) else {
             return self.malformed(&at);
         };
@@ -299,11 +299,9 @@ impl Runner {
     /// Follow-ups whose run has no thread and whose report did not reach the server.
     fn refuse_orphaned_followups(&mut self) {
         let runs = self.store.runs_with_open_followups().unwrap_or_default();
-        for run_id in runs.into_iter().filter(|run_id| self.table.get(*run_id).is_none()) {
-            for open in self.store.open_followups(run_id).unwrap_or_default() {
-                if let Err(fault) = self.pass_followup(open.followup) {
-                    log::error!("code=store_failed error={}", fault.code());
-                }
+        for run_id in runs {
+            if self.table.get(run_id).is_none() {
+                self.refuse_left_followups(run_id);
             }
         }
     }
@@ -318,7 +316,11 @@ impl Runner {
             }
             Err(error) => {
                 let wait = self.due.refusals.grow();
-                log::warn!("code=refusal_not_sent run={run_id} error={} wait_ms={}", error.code(), wait.as_millis());
+                log::warn!(
+                    "code=refusal_not_sent run={run_id} error={} wait_ms={}",
+                    error.code(),
+                    wait.as_millis()
+                );
             }
         }
     }

@@ -61,7 +61,8 @@ impl Runner {
             }
         };
         for entry in entries {
-            let has_thread = self.table.get(entry.run_id).is_some() || self.parked.contains_key(&entry.run_id);
+            let has_thread =
+                self.table.get(entry.run_id).is_some() || self.parked.contains_key(&entry.run_id);
             let has_room = self.table.len() < MAX_RUN_THREADS || entry.stop.is_some();
             if !has_thread && has_room {
                 self.launch(entry.run_id, Some(entry));
@@ -98,7 +99,8 @@ impl Runner {
         match thread {
             Ok(thread) => {
                 self.slots.enter(run_id);
-                let handle = RunHandle { cancel, commands, waker, token, thread, turn_lives: false, ahead: None };
+                let handle =
+                    RunHandle { cancel, commands, waker, token, thread, turn_lives: false, ahead: None };
                 self.table.insert(run_id, handle);
             }
             Err(fault) => self.not_launched(run_id, &fault),
@@ -143,7 +145,7 @@ impl Runner {
     }
 
     /// Follow-ups that reached the inbox while the run thread was ending.
-    fn refuse_left_followups(&mut self, run_id: Uuid) {
+    pub(super) fn refuse_left_followups(&mut self, run_id: Uuid) {
         for open in self.store.open_followups(run_id).unwrap_or_default() {
             if let Err(fault) = self.pass_followup(open.followup) {
                 log::error!("code=store_failed error={}", fault.code());

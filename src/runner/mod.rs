@@ -27,9 +27,9 @@ use uuid::Uuid;
 
 use crate::claude::version::Probed;
 use crate::config::Config;
-use crate::run::{RunSays, Shared};
 use crate::run::state_dir::StateDir;
 use crate::run::workspace::Workspaces;
+use crate::run::{RunSays, Shared};
 use crate::sdk::client::Client;
 use crate::sdk::error::ApiError;
 use crate::sdk::gateway::{self, Gateway, GatewayEvent, GatewaySettings};
@@ -102,7 +102,9 @@ impl fmt::Display for RunnerFault {
                 f,
                 "another runner uses this runner.state_dir; stop it or give this one a directory of its own"
             ),
-            Self::Store(fault) => write!(f, "the inbox in runner.state_dir cannot be used ({})", fault.code()),
+            Self::Store(fault) => {
+                write!(f, "the inbox in runner.state_dir cannot be used ({})", fault.code())
+            }
             Self::Client(fault) => write!(f, "no client for runner.server_url: {fault}"),
             Self::System(fault) => write!(f, "the system refused a thread or descriptor ({})", fault.kind()),
             Self::TokenRefused => write!(f, "the server refused the token of runner.agent_token_ref"),

@@ -122,6 +122,12 @@ impl Store {
         })
     }
 
+    /// What was to be sent under `key`, ended or not.
+    pub fn delivery(&self, key: Uuid) -> Result<Option<Delivery>, StoreError> {
+        let sql = "SELECT delivery FROM deliveries WHERE key = ?1";
+        store::one(self.reader(), sql, [key.to_string()], |row| store::json(row, "delivery"))
+    }
+
     /// How a delivery ended; nothing while it is pending or unknown.
     pub fn outcome(&self, key: Uuid) -> Result<Option<Outcome>, StoreError> {
         let sql = "SELECT outcome FROM deliveries WHERE key = ?1";

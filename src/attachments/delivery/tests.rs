@@ -94,13 +94,17 @@ struct Server {
     keys: RefCell<BTreeMap<Uuid, Uuid>>,
     log: RefCell<Vec<&'static str>>,
     /// Answers given instead of the real one: operation, how many are let through before, answer.
-    scripted: RefCell<Vec<(&'static str, usize, Fault)>>,
+    scripted: RefCell<Vec<(&'static str, usize, RunError)>>,
     mode: Cell<Option<UploadMode>>,
 }
 
 impl Server {
     /// Runs `act` as operation `name`, unless fate or script have it otherwise.
-    fn operate<T>(&self, name: &'static str, act: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    fn operate<T>(
+        &self,
+        name: &'static str,
+        act: impl FnOnce() -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
         self.log.borrow_mut().push(name);
         if let Some(fault) = self.scripted(name) {
             return Err(fault);
@@ -109,12 +113,12 @@ impl Server {
         let result = if course == Course::NotDone { None } else { Some(act()) };
         match (course, result) {
             (Course::Done, Some(result)) => result,
-            _ if self.fate.dead.get() => Err(Fault::ShutDown),
+            _ if self.fate.dead.get() => Err(RunError::ShutDown),
             _ => Err(TransportError::Broken.into()),
         }
     }
 
-    fn scripted(&self, name: &str) -> Option<Fault> {
+    fn scripted(&self, name: &str) -> Option<RunError> {
         let mut scripted = self.scripted.borrow_mut();
         let at = scripted.iter().position(|(operation, _, _)| *operation == name)?;
         if scripted[at].1 > 0 {
@@ -124,7 +128,11 @@ impl Server {
         Some(scripted.remove(at).2)
     }
 
-    fn with<T>(&self, id: Uuid, act: impl FnOnce(&mut Session) -> Result<T, Fault>) -> Result<T, Fault> {
+    fn with<T>(
+        &self,
+        id: Uuid,
+        act: impl FnOnce(&mut Session) -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
         let mut sessions = self.sessions.borrow_mut();
         let found = sessions.iter_mut().find(|(own, _)| *own == id);
         found.map_or(Err(Problem::new(404, "not_found").into()), |(_, session)| act(session))
@@ -144,7 +152,7 @@ fn etag(bytes: &[u8]) -> String {
 }
 
 impl Uploads for Server {
-    fn create_upload(&self, key: Uuid, body: &UploadCreate) -> Result<UploadSession, Fault> {
+    fn create_upload(&self, key: Uuid, body: &UploadCreate) -> Result<UploadSession, RunError> {
         self.operate("create", || {
             let mut keys = self.keys.borrow_mut();
             let id = *keys.entry(key).or_insert_with(|| {
@@ -173,7 +181,7 @@ impl Uploads for Server {
         })
     }
 
-    fn upload_part(&self, file_id: Uuid, part: &UploadPart, bytes: &[u8]) -> Result<PartResult, Fault> {
+    fn upload_part(&self, file_id: Uuid, part: &UploadPart, bytes: &[u8]) -> Result<PartResult, RunError> {
         let number = part.part_number;
         self.operate("part", || {
             self.with(file_id, |session| {
@@ -189,7 +197,7 @@ impl Uploads for Server {
         })
     }
 
-    fn get_upload(&self, file_id: Uuid) -> Result<UploadState, Fault> {
+    fn get_upload(&self, file_id: Uuid) -> Result<UploadState, RunError> {
         self.operate("get", || {
             self.with(file_id, |session| {
                 let part = |(number, bytes): (&u32, &Vec<u8>)| PartResult {
@@ -203,7 +211,7 @@ impl Uploads for Server {
         })
     }
 
-    fn complete_upload(&self, file_id: Uuid, _key: Uuid, body: &UploadComplete) -> Result<File, Fault> {
+    fn complete_upload(&self, file_id: Uuid, _key: Uuid, body: &UploadComplete) -> Result<File, RunError> {
         self.operate("complete", || {
             self.with(file_id, |session| {
                 let etags: Vec<String> = body.parts.iter().map(|part| part.etag.clone()).collect();
@@ -225,7 +233,7 @@ impl Uploads for Server {
         })
     }
 
-    fn abort_upload(&self, file_id: Uuid) -> Result<(), Fault> {
+    fn abort_upload(&self, file_id: Uuid) -> Result<(), RunError> {
         self.operate("abort", || {
             self.with(file_id, |session| match session.state {
                 UploadPhase::Completed => Err(Problem::new(409, "invalid_state_transition").into()),
@@ -414,7 +422,7 @@ fn the_open_session_of_the_failing_file_is_aborted() {
 #[test]
 fn c6_03_the_servers_word_counts_on_resume() {
     let (server, set) = (Server::default(), set());
-    server.scripted.borrow_mut().push(("part", 2, Fault::ShutDown));
+    server.scripted.borrow_mut().push(("part", 2, RunError::ShutDown));
     let (first, stored) = upload(&server, &set, &set.record);
     assert_eq!(first, Delivery::Interrupted);
     assert_eq!(stored.files[0].etags.len(), 2);
@@ -441,7 +449,7 @@ fn c6_03_more_than_was_sent_starts_the_file_anew() {
     ];
     for (what, change) in rows {
         let (server, set) = (Server::default(), set());
-        server.scripted.borrow_mut().push(("part", 1, Fault::ShutDown));
+        server.scripted.borrow_mut().push(("part", 1, RunError::ShutDown));
         let (_, stored) = upload(&server, &set, &set.record);
         change(&mut server.sessions.borrow_mut()[0].1);
         let (second, _) = upload(&server, &set, &stored);
@@ -453,16 +461,11 @@ fn c6_03_more_than_was_sent_starts_the_file_anew() {
 
 #[test]
 fn c6_05_refused_credentials_hold_the_set_and_an_ended_run_ends_it() {
-    let rows: Vec<(&str, Fault, Delivery)> = vec![
-        ("held", Fault::Hold, Delivery::Held),
-        ("401", Problem::new(401, "unauthenticated").into(), Delivery::Held),
-        ("ended", Fault::Ended, Delivery::RunEnded),
-        (
-            "run inactive",
-            Problem::new(403, "invocation_token_invalid").because("run_inactive").into(),
-            Delivery::RunEnded,
-        ),
-        ("stopped", Fault::ShutDown, Delivery::Interrupted),
+    let rows: Vec<(&str, RunError, Delivery)> = vec![
+        ("token of the run", RunError::Hold(HoldReason::TokenRefused), Delivery::Held),
+        ("token of the agent", RunError::Hold(HoldReason::Unauthenticated), Delivery::Held),
+        ("ended", RunError::Ended, Delivery::RunEnded),
+        ("stopped", RunError::ShutDown, Delivery::Interrupted),
     ];
     for (what, fault, expected) in rows {
         let (server, set) = (Server::default(), set());

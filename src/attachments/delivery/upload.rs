@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::verdict::Failure;
 use super::{Delivery, Means, abort};
-use crate::attachments::fault::Fault;
 use crate::attachments::record::{AttachmentSetRecord, FileRecord, FileState, Plan};
+use crate::sdk::bound::RunError;
 use crate::sdk::wire::file::{
     CompletedPart, UploadComplete, UploadCreate, UploadMode, UploadPart, UploadPhase, UploadSession,
     UploadState,
@@ -125,7 +125,7 @@ impl Upload<'_, '_, '_> {
         self.go_on()?;
         let Some(file_id) = self.entry().file_id else { return Ok(Session::Lost) };
         let state = match self.means.uploads.get_upload(file_id) {
-            Err(Fault::Problem(problem)) if problem.is(code::NOT_FOUND) || problem.is(code::GONE) => {
+            Err(RunError::Problem(problem)) if problem.is(code::NOT_FOUND) || problem.is(code::GONE) => {
                 return Ok(Session::Lost);
             }
             other => other?,

@@ -2,8 +2,8 @@
 
 use super::Delivery;
 use super::upload::End;
-use crate::attachments::fault::Fault;
 use crate::attachments::outcome::{Reason, Refusal};
+use crate::sdk::bound::RunError;
 use crate::sdk::error::TransportError;
 use crate::sdk::wire::problem::{Problem, code, reason};
 
@@ -34,21 +34,17 @@ impl Failure {
     }
 }
 
-impl From<Fault> for End {
-    fn from(fault: Fault) -> End {
+impl From<RunError> for End {
+    fn from(fault: RunError) -> End {
         match fault {
-            Fault::Ended => End::Halted(Delivery::RunEnded),
-            Fault::ShutDown => End::Halted(Delivery::Interrupted),
-            Fault::Hold => End::Halted(Delivery::Held),
-            Fault::Transport(TransportError::Status(STATUS_TOO_LARGE)) => {
+            RunError::Ended => End::Halted(Delivery::RunEnded),
+            RunError::ShutDown => End::Halted(Delivery::Interrupted),
+            RunError::Hold(_) => End::Halted(Delivery::Held),
+            RunError::Transport(TransportError::Status(STATUS_TOO_LARGE)) => {
                 End::Failed(Failure::refused(code::PAYLOAD_TOO_LARGE, None))
             }
-            Fault::Transport(_) => End::Failed(Failure::failed()),
-            // A token problem is never a refusal of the file, whoever hands it here.
-            Fault::Problem(problem) => match Fault::from(*problem) {
-                Fault::Problem(problem) => End::Failed(judge(&problem)),
-                other => End::from(other),
-            },
+            RunError::Transport(_) => End::Failed(Failure::failed()),
+            RunError::Problem(problem) => End::Failed(judge(&problem)),
         }
     }
 }
@@ -145,22 +141,11 @@ mod tests {
             ("still running", Problem::new(409, "request_in_progress"), failed()),
             ("413 without a body", Problem::new(413, ""), refused("payload_too_large", None)),
             ("418 without a body", Problem::new(418, ""), failed()),
-            (
-                "run over",
-                Problem::new(403, "invocation_token_invalid").because("run_inactive"),
-                End::Halted(Delivery::RunEnded),
-            ),
-            (
-                "token old",
-                Problem::new(403, "invocation_token_invalid").because("expired"),
-                End::Halted(Delivery::Held),
-            ),
-            ("token of the agent", Problem::new(401, "unauthenticated"), End::Halted(Delivery::Held)),
         ];
         for (what, problem, expected) in rows {
-            assert_eq!(End::from(Fault::Problem(Box::new(problem))), expected, "{what}");
+            assert_eq!(End::from(RunError::Problem(Box::new(problem))), expected, "{what}");
         }
-        let transport = |error| End::from(Fault::Transport(error));
+        let transport = |error| End::from(RunError::Transport(error));
         assert_eq!(transport(TransportError::Broken), failed());
         assert_eq!(transport(TransportError::Status(413)), refused("payload_too_large", None));
         assert_eq!(transport(TransportError::Status(502)), failed());

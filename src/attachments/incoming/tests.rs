@@ -8,7 +8,7 @@ use crate::attachments::world::{CANARY, World};
 struct Source {
     bytes: Vec<u8>,
     /// Fails after so many bytes.
-    broken_after: Option<(usize, Fault)>,
+    broken_after: Option<(usize, RunError)>,
     asked: Cell<u32>,
 }
 
@@ -17,7 +17,7 @@ impl Source {
         Source { bytes: bytes.as_ref().to_vec(), broken_after: None, asked: Cell::new(0) }
     }
 
-    fn broken(bytes: &str, after: usize, fault: Fault) -> Source {
+    fn broken(bytes: &str, after: usize, fault: RunError) -> Source {
         Source { broken_after: Some((after, fault)), ..Source::of(bytes) }
     }
 }
@@ -29,7 +29,7 @@ impl Fetch for Source {
         limit: u64,
         sink: &mut dyn Write,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<u64, Fault> {
+    ) -> Result<u64, RunError> {
         self.asked.set(self.asked.get() + 1);
         let mut sent = 0;
         for piece in self.bytes.chunks(2) {
@@ -109,7 +109,7 @@ fn c5_15_a_file_without_bytes_is_stored() {
 
 #[test]
 fn every_fault_has_its_code_and_leaves_nothing() {
-    let problem = |status, code: &str| Fault::from(Problem::new(status, code));
+    let problem = |status, code: &str| RunError::Problem(Box::new(Problem::new(status, code)));
     let at_once = |fault| Source::broken("good", 0, fault);
     let scanned = |status| RunContextAttachment { scan_status: status, ..attachment("a", "good") };
     let rows: Vec<(&str, RunContextAttachment, Source, Unavailable)> = vec![
@@ -186,9 +186,9 @@ fn only_what_the_scan_let_through_is_asked_for() {
 #[test]
 fn a_stop_ends_the_download_without_a_partial_file() {
     for (fault, expected) in [
-        (Fault::ShutDown, Interrupt::ShutDown),
-        (Fault::Ended, Interrupt::Ended),
-        (Fault::Hold, Interrupt::Hold),
+        (RunError::ShutDown, Interrupt::ShutDown),
+        (RunError::Ended, Interrupt::Ended),
+        (RunError::Hold(HoldReason::Unauthenticated), Interrupt::Hold),
     ] {
         let world = World::new();
         let source = Source::broken("good", 2, fault);

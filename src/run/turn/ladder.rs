@@ -62,7 +62,12 @@ fn step(run: &mut Run, signal: Signal) {
     let Some(live) = &mut run.live else { return };
     live.close_stdin();
     let sent = live.signal(signal);
-    log::info!("code=turn_signalled run={} signal={} failed={}", run.run_id, signal as i32, u8::from(sent.is_err()));
+    log::info!(
+        "code=turn_signalled run={} signal={} failed={}",
+        run.run_id,
+        signal as i32,
+        u8::from(sent.is_err())
+    );
 }
 
 /// Waits until the process has ended, at most `grace`.

@@ -11,7 +11,8 @@ use crate::sdk::wire::Time;
 const TOO_LONG: &str = "The turn took longer than is allowed here and was stopped. What it did so far stays.";
 
 /// What the person reads when a turn hung.
-const TOO_SILENT: &str = "The turn showed no sign of life for too long and was stopped. What it did so far stays.";
+const TOO_SILENT: &str =
+    "The turn showed no sign of life for too long and was stopped. What it did so far stays.";
 
 /// Monotonic clocks of one turn; the wall clock only says how long an adopted turn ran before.
 pub struct Clock {

@@ -61,6 +61,8 @@ pub struct Turn {
     pub(super) compacted: bool,
     /// The lines that are sent again once there is room.
     pub(super) to_repeat: Vec<String>,
+    /// How the process ended, once it has.
+    pub(super) exit: Option<process::Ended>,
     /// Another process was started for a session that the CLI knew otherwise.
     pub(super) restarted: bool,
 }
@@ -114,6 +116,7 @@ impl Turn {
             clock: limits::Clock::begin(begun),
             compacted: false,
             to_repeat: Vec::new(),
+            exit: None,
             restarted: false,
         }
     }
@@ -123,16 +126,18 @@ impl Turn {
 ///
 /// # Errors
 /// The end of a run whose process does not come to be.
-pub fn begin(run: &mut Run, prepared: Prepared, first_texts: Vec<String>, first: Uuid) -> Result<Turn, End> {
+pub fn begin(run: &mut Run, prepared: Prepared, first: Uuid) -> Result<Turn, End> {
     let files = run.shared.state.process(run.run_id, prepared.args.session.id(), 1);
     let system_prompt = prepared.system_prompt.as_bytes();
-    crate::sys::atomic_file::write(&files.system_prompt, system_prompt).map_err(|fault| run.end_of_file(&fault))?;
+    crate::sys::atomic_file::write(&files.system_prompt, system_prompt)
+        .map_err(|fault| run.end_of_file(&fault))?;
     // The stream's file exists before the process, so that it can be opened whatever the process does.
     private::open_append(&files.stream).map_err(|fault| run.end_of_file(&fault))?;
     let stream = open_stream(run, &files.stream)?;
     let live = Live::spawn(run, &prepared.args, &prepared.environment, &files)?;
     run.live = Some(live);
     let mut turn = Turn::new(run, stream, prepared.title_wanted, Time::now());
+    let first_texts = vec![prepared.prompt.system_part, prepared.prompt.trigger_part];
     turn.again = Some(Again { args: prepared.args, environment: prepared.environment, first_texts });
     turn.progress.sent(&first.to_string(), progress::Purpose::First);
     stdin::send_first(run, &turn, first)?;
@@ -225,15 +230,21 @@ fn take_followup(run: &mut Run, turn: &mut Turn, followup: &AgentFollowup) -> Re
     if !open {
         return followup::settle(run, id, FollowupState::Refused);
     }
-    let known = run.record.as_ref().is_some_and(|record| {
-        record.get().lines.iter().any(|line| line.purpose == Purpose::Followup(id))
-    });
+    let known = run
+        .record
+        .as_ref()
+        .is_some_and(|record| record.get().lines.iter().any(|line| line.purpose == Purpose::Followup(id)));
     if known {
         return Ok(());
     }
     let files = inbox_files::fetch(run, &followup.message)?;
     let rendered = render_followup(&followup.message, Boundary::random(), &files);
-    let line = LineRecord { uuid: Uuid::new_v4(), process: turn.process, purpose: Purpose::Followup(id), replaces: None };
+    let line = LineRecord {
+        uuid: Uuid::new_v4(),
+        process: turn.process,
+        purpose: Purpose::Followup(id),
+        replaces: None,
+    };
     turn.progress.sent(&line.uuid.to_string(), progress::Purpose::Followup(id.to_string()));
     stdin::send(run, line, &[&rendered.system_part, &rendered.trigger_part])
 }

@@ -9,18 +9,21 @@ use super::{Turn, session, stdin};
 use crate::claude::error_table::{Failure, Reason, StartFault, start_fault};
 use crate::claude::progress::{Effect, FailedTurn, Outcome};
 use crate::run::end::{Cause, End};
+use crate::run::finish::Totals;
+use crate::run::live_box::Sink;
 use crate::run::record::{LineRecord, Purpose};
 use crate::run::waiting::STATUS_LINE;
 use crate::run::{Run, answer, followup};
 use crate::sdk::wire::Time;
-use crate::sdk::wire::run::FollowupState;
+use crate::sdk::wire::run::{FollowupState, RunState, StepStatus};
 use crate::sys::process::Exit;
 
 /// Most bytes of the CLI's complaints that are looked at for a known beginning.
 const STDERR_LIMIT: u64 = 64 * 1024;
 
 /// What the person reads below an answer that came without a result (R-14).
-const MAY_BE_INCOMPLETE: &str = "\n\nThe turn ended without saying that it was done; this answer may be incomplete.";
+const MAY_BE_INCOMPLETE: &str =
+    "\n\nThe turn ended without saying that it was done; this answer may be incomplete.";
 
 /// What the person reads when there is no answer at all (R-25).
 const NO_ANSWER: &str = "The agent's turn ended without an answer. Please try again.";
@@ -35,7 +38,10 @@ const CONTEXT_FULL: &str = "The conversation had become too long for the agent a
 /// A turn of the process failed: once, a full context is answered with a request to make room (R-12).
 pub fn on_failed(run: &mut Run, turn: &mut Turn, failed: &FailedTurn) -> Result<(), End> {
     log::warn!("code={} run={}", failed.failure.code, run.run_id);
-    let had_turns = run.record.as_ref().is_some_and(|record| record.get().session.had_turns || turn.progress.answers() > 0);
+    let had_turns = run
+        .record
+        .as_ref()
+        .is_some_and(|record| record.get().session.had_turns || turn.progress.answers() > 0);
     let known = compact_line(run);
     let open = run.live.as_mut().is_some_and(|live| live.stdin().is_some());
     let may_compact = had_turns && !turn.compacted && (open || known.is_some());
@@ -49,7 +55,8 @@ pub fn on_failed(run: &mut Run, turn: &mut Turn, failed: &FailedTurn) -> Result<
         turn.progress.sent(&line.uuid.to_string(), stdin::purpose(Purpose::Compact));
         return Ok(());
     }
-    let line = LineRecord { uuid: Uuid::new_v4(), process: turn.process, purpose: Purpose::Compact, replaces: None };
+    let line =
+        LineRecord { uuid: Uuid::new_v4(), process: turn.process, purpose: Purpose::Compact, replaces: None };
     turn.progress.sent(&line.uuid.to_string(), stdin::purpose(Purpose::Compact));
     stdin::send_compact(run, line)
 }
@@ -113,6 +120,7 @@ fn compact_line(run: &Run) -> Option<LineRecord> {
 /// The end that was asked for meanwhile, or a fault of the state directory.
 pub fn after_exit(run: &mut Run, turn: &mut Turn, exit: Ended) -> Result<Option<End>, End> {
     log::info!("code=turn_exited run={} exit={}", run.run_id, exit_text(exit));
+    turn.exit = Some(exit);
     if let Some(fault) = start_fault_of(run, turn)
         && session::restart(run, turn, fault)?
     {
@@ -188,8 +196,8 @@ pub fn settle(run: &mut Run, turn: &mut Turn, end: &End) -> Result<(), End> {
         settle_followups(run, effects)?;
         followup::settle_open(run, if stopped { FollowupState::Absorbed } else { FollowupState::Refused })?;
     }
-    turn.live_box.end(Time::now(), end.cause == Cause::Completed, &mut run.document);
-    run.totals = super::super::finish::Totals::of(&turn.usage, &turn.live_box);
+    end_document(run, turn, end);
+    run.totals = Totals::of(&turn.usage, &turn.live_box);
     if end.cause == Cause::Completed {
         run.title = turn.title.take();
     }
@@ -197,6 +205,18 @@ pub fn settle(run: &mut Run, turn: &mut Turn, end: &End) -> Result<(), End> {
         session::report_fresh(run)?;
     }
     Ok(())
+}
+
+/// The last words of the live document: leftover steps, and how a failed turn ended (M2-34 note 14).
+fn end_document(run: &mut Run, turn: &mut Turn, end: &End) {
+    let mask = run.mask.clone();
+    let mut sink = Sink { document: &mut run.document, mask: &|text| mask.apply(text), now: Time::now() };
+    turn.live_box.end(StepStatus::Cancelled, &mut sink);
+    let failed = end.finish().is_some_and(|(state, _)| state == RunState::Failed);
+    if failed {
+        let exit = turn.exit.map_or_else(|| "unknown".to_owned(), exit_text);
+        turn.live_box.status_step(end.cause.row().code, &[("exit", &exit)], &mut sink);
+    }
 }
 
 fn settle_followups(run: &mut Run, effects: Vec<Effect>) -> Result<(), End> {

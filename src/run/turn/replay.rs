@@ -28,7 +28,8 @@ pub fn next_recording(run: &mut Run, turn: &mut Turn) -> Result<bool, End> {
     let Some(next) = record.get().processes.iter().find(|process| process.number == number).copied() else {
         return Ok(false);
     };
-    let first = record.get().lines.iter().find(|line| line.process == number && line.replaces.is_some()).copied();
+    let first =
+        record.get().lines.iter().find(|line| line.process == number && line.replaces.is_some()).copied();
     let files = run.shared.state.process(run.run_id, next.session, number);
     crate::sys::private::open_append(&files.stream).map_err(|fault| run.end_of_file(&fault))?;
     turn.stream = open_stream(run, &files.stream)?;

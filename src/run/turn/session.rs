@@ -145,11 +145,8 @@ fn begin_second(run: &mut Run, turn: &mut Turn, session: SessionArg) -> Result<(
     let first = Uuid::new_v4();
     let replaced = first_line(run);
     let line = LineRecord { uuid: first, process: number, purpose: Purpose::First, replaces: replaced };
-    let process = ProcessRecord {
-        number,
-        session: session.id(),
-        resumed: matches!(session, SessionArg::Resume(_)),
-    };
+    let process =
+        ProcessRecord { number, session: session.id(), resumed: matches!(session, SessionArg::Resume(_)) };
     let Some(record) = &mut run.record else { return Ok(()) };
     let kept = record.update(|record| {
         record.processes.push(process);
@@ -157,7 +154,8 @@ fn begin_second(run: &mut Run, turn: &mut Turn, session: SessionArg) -> Result<(
     });
     kept.map_err(|fault| run.end_of_file(&fault))?;
     let files = run.shared.state.process(run.run_id, session.id(), number);
-    private::create_dir_all(&run.shared.state.session(session.id())).map_err(|fault| run.end_of_file(&fault))?;
+    private::create_dir_all(&run.shared.state.session(session.id()))
+        .map_err(|fault| run.end_of_file(&fault))?;
     private::open_append(&files.stream).map_err(|fault| run.end_of_file(&fault))?;
     turn.stream = open_stream(run, &files.stream)?;
     turn.process = number;

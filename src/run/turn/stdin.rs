@@ -50,7 +50,8 @@ pub fn refuse_request(run: &mut Run, request_id: &str) {
 }
 
 fn user_line(uuid: Uuid, texts: &[&str]) -> String {
-    let all: Vec<&str> = texts.iter().copied().filter(|text| !text.is_empty()).chain([CLOSING_LINE]).collect();
+    let all: Vec<&str> =
+        texts.iter().copied().filter(|text| !text.is_empty()).chain([CLOSING_LINE]).collect();
     line::user_line(uuid, &all)
 }
 
