@@ -1,3 +1,1 @@
 //! Scenarios: the whole program against the embedded server.
-
-
