@@ -10,10 +10,15 @@ use crate::attachments::outcome::{Reason, Refusal};
 use crate::attachments::policy::Patterns;
 use crate::attachments::staging::hex;
 use crate::attachments::world::{PATTERNS, World};
+use crate::sdk::bound::HoldReason;
 use crate::sdk::error::TransportError;
 use crate::sdk::wire::file::{UploadMode, UploadPhase};
 use crate::sdk::wire::message::ScanStatus;
 use crate::sdk::wire::problem::Problem;
+
+fn no(problem: Problem) -> RunError {
+    RunError::Problem(Box::new(problem))
+}
 
 /// Length of a part of the fake server, so small that the files have several.
 const PART: u64 = 4;
@@ -114,7 +119,7 @@ impl Server {
         match (course, result) {
             (Course::Done, Some(result)) => result,
             _ if self.fate.dead.get() => Err(RunError::ShutDown),
-            _ => Err(TransportError::Broken.into()),
+            _ => Err(RunError::Transport(TransportError::Broken)),
         }
     }
 
@@ -135,7 +140,7 @@ impl Server {
     ) -> Result<T, RunError> {
         let mut sessions = self.sessions.borrow_mut();
         let found = sessions.iter_mut().find(|(own, _)| *own == id);
-        found.map_or(Err(Problem::new(404, "not_found").into()), |(_, session)| act(session))
+        found.map_or(Err(no(Problem::new(404, "not_found"))), |(_, session)| act(session))
     }
 
     fn count(&self, name: &str) -> usize {
@@ -186,11 +191,11 @@ impl Uploads for Server {
         self.operate("part", || {
             self.with(file_id, |session| {
                 if session.state != UploadPhase::Open {
-                    return Err(Problem::new(410, "gone").into());
+                    return Err(no(Problem::new(410, "gone")));
                 }
                 let stored = session.parts.entry(number).or_insert_with(|| bytes.to_vec());
                 if stored != bytes {
-                    return Err(Problem::new(409, "conflict").because("part_conflict").into());
+                    return Err(no(Problem::new(409, "conflict").because("part_conflict")));
                 }
                 Ok(PartResult { part_number: number, etag: etag(bytes), size_bytes: None })
             })
@@ -217,7 +222,7 @@ impl Uploads for Server {
                 let etags: Vec<String> = body.parts.iter().map(|part| part.etag.clone()).collect();
                 let own: Vec<String> = session.parts.values().map(|bytes| etag(bytes)).collect();
                 if etags != own || session.bytes().len() as u64 != session.size {
-                    return Err(Problem::new(409, "conflict").because("upload_incomplete").into());
+                    return Err(no(Problem::new(409, "conflict").because("upload_incomplete")));
                 }
                 session.state = UploadPhase::Completed;
                 session.completions += 1;
@@ -236,7 +241,7 @@ impl Uploads for Server {
     fn abort_upload(&self, file_id: Uuid) -> Result<(), RunError> {
         self.operate("abort", || {
             self.with(file_id, |session| match session.state {
-                UploadPhase::Completed => Err(Problem::new(409, "invalid_state_transition").into()),
+                UploadPhase::Completed => Err(no(Problem::new(409, "invalid_state_transition"))),
                 _ => {
                     session.state = UploadPhase::Aborted;
                     Ok(())
@@ -395,7 +400,7 @@ fn refused(name: &str, code: &str, reason: Option<&str>) -> Outcome {
 fn all_or_none_upload_failure_attaches_none() {
     let (server, set) = (Server::default(), set());
     let quota = Problem::new(409, "conflict").because("quota_exceeded");
-    server.scripted.borrow_mut().push(("create", 1, quota.into()));
+    server.scripted.borrow_mut().push(("create", 1, no(quota)));
     let (delivery, stored) = upload(&server, &set, &set.record);
     let expected = vec![
         Outcome::of("0.txt", Reason::SetNotSent),
@@ -412,7 +417,7 @@ fn all_or_none_upload_failure_attaches_none() {
 #[test]
 fn the_open_session_of_the_failing_file_is_aborted() {
     let (server, set) = (Server::default(), set());
-    server.scripted.borrow_mut().push(("part", 5, TransportError::Timeout.into()));
+    server.scripted.borrow_mut().push(("part", 5, RunError::Transport(TransportError::Timeout)));
     let (delivery, _) = upload(&server, &set, &set.record);
     let Delivery::Failed(outcomes) = delivery else { panic!("{delivery:?}") };
     assert_eq!(outcomes[2], Outcome::of("2.txt", Reason::UploadFailed));

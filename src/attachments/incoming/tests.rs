@@ -3,6 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 use crate::attachments::world::{CANARY, World};
+use crate::sdk::bound::HoldReason;
 
 /// A server that gives `bytes` in small pieces and then ends in its own way.
 struct Source {
@@ -37,11 +38,11 @@ impl Fetch for Source {
                 Some((after, fault)) if sent >= *after => return Err(fault.clone()),
                 _ => {}
             }
-            sink.write_all(piece).map_err(|_| TransportError::Broken)?;
+            sink.write_all(piece).map_err(|_| RunError::Transport(TransportError::Broken))?;
             sent += piece.len();
             progress(sent as u64);
             if sent as u64 > limit {
-                return Err(TransportError::TooLong.into());
+                return Err(RunError::Transport(TransportError::TooLong));
             }
         }
         match &self.broken_after {
@@ -123,13 +124,13 @@ fn every_fault_has_its_code_and_leaves_nothing() {
         (
             "cut",
             attachment("a", "good"),
-            Source::broken("good", 2, TransportError::Broken.into()),
+            Source::broken("good", 2, RunError::Transport(TransportError::Broken)),
             Unavailable::TransferFailed,
         ),
         (
             "silent",
             attachment("a", "good"),
-            Source::broken("good", 2, TransportError::Timeout.into()),
+            Source::broken("good", 2, RunError::Transport(TransportError::Timeout)),
             Unavailable::TransferFailed,
         ),
         ("missing", attachment("a", "good"), at_once(problem(404, "not_found")), Unavailable::NotFound),

@@ -1,0 +1,174 @@
+//! Who may ask: credentials, the browser's guards, and the binding of a request to a run.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use super::core::Core;
+use super::fail::Fail;
+use super::http::Headers;
+use super::problems;
+use super::request::{Caller, Request};
+use super::secrets;
+use super::store::runs::{self, RunRow};
+use super::store::{Tx, identity, tokens};
+use crate::sdk::wire::problem::{Problem, reason};
+use crate::sdk::wire::{INVOCATION_TOKEN_HEADER, Time};
+
+/// Name of the page's cookie.
+pub const COOKIE: &str = "local_session";
+
+/// Refuses a request that a web page of another host could have made (DNS rebinding, cross-site requests).
+pub fn same_site(headers: &Headers, address: SocketAddr) -> Result<(), Problem> {
+    let host = headers.get("host").unwrap_or_default();
+    if !own_hosts(address).iter().any(|own| own.eq_ignore_ascii_case(host)) {
+        return Err(problems::http(421, "misdirected_request"));
+    }
+    let foreign = headers.all("origin").any(|origin| !origin.eq_ignore_ascii_case(&format!("http://{host}")));
+    let cross = headers.get("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none"));
+    if foreign || cross { Err(problems::forbidden()) } else { Ok(()) }
+}
+
+fn own_hosts(address: SocketAddr) -> [String; 2] {
+    [address.to_string(), format!("localhost:{}", address.port())]
+}
+
+/// Whose credential the request carries; 401 for one that nobody has.
+pub fn caller(core: &Core, headers: &Headers) -> Result<Caller, Fail> {
+    if let Some(value) = headers.get("authorization") {
+        let secret = value.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        return bearer(core, secret.map(|(_, secret)| secret.trim()).unwrap_or_default());
+    }
+    match cookie(headers) {
+        Some(value) if core.sessions.holds(value, Instant::now()) => Ok(Caller::Person),
+        _ => Ok(Caller::Nobody),
+    }
+}
+
+fn bearer(core: &Core, secret: &str) -> Result<Caller, Fail> {
+    if secrets::equal(secret, &core.person_secret) {
+        return Ok(Caller::Person);
+    }
+    let hash = secrets::hash(secret);
+    match core.store.read(|tx| Ok(identity::agent_of_token(tx, &hash)?))? {
+        Some(agent) => Ok(Caller::Agent(agent)),
+        None => Err(problems::unauthenticated().into()),
+    }
+}
+
+/// The value of the page's cookie.
+pub fn cookie(headers: &Headers) -> Option<&str> {
+    let pairs = headers.all("cookie").flat_map(|line| line.split(';'));
+    pairs
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|(name, _)| *name == COOKIE)
+        .map(|(_, value)| value)
+}
+
+/// The run that the request's `Invocation-Token` binds it to; it must be alive, the token the newest and in time.
+pub fn bound_run(tx: &Tx<'_>, core: &Core, request: &Request) -> Result<RunRow, Fail> {
+    let (run, presented) = token_run(tx, core, request)?;
+    if run.state.is_final() {
+        return Err(problems::run_inactive());
+    }
+    in_time(tx, &run, &presented)?;
+    Ok(run)
+}
+
+/// As [`bound_run`], for a run that may have ended: reports that are repeated after the end.
+pub fn bound_run_or_ended(tx: &Tx<'_>, core: &Core, request: &Request) -> Result<RunRow, Fail> {
+    let (run, presented) = token_run(tx, core, request)?;
+    if !run.state.is_final() {
+        in_time(tx, &run, &presented)?;
+    }
+    Ok(run)
+}
+
+/// The run of the path, when it is this agent's and the request is bound to it.
+pub fn path_run(tx: &Tx<'_>, core: &Core, request: &Request) -> Result<RunRow, Fail> {
+    same_run(bound_run(tx, core, request)?, request)
+}
+
+/// The run of the path for reports after its end.
+pub fn path_run_or_ended(tx: &Tx<'_>, core: &Core, request: &Request) -> Result<RunRow, Fail> {
+    same_run(bound_run_or_ended(tx, core, request)?, request)
+}
+
+/// The run of the path for this agent, bound or not; a token that comes along must still be the run's.
+pub fn own_run(tx: &Tx<'_>, core: &Core, request: &Request) -> Result<RunRow, Fail> {
+    if request.headers.get(INVOCATION_TOKEN_HEADER).is_some() {
+        return path_run_or_ended(tx, core, request);
+    }
+    if request.caller != Caller::Agent(core.instance.agent_id) {
+        return Err(problems::not_found());
+    }
+    runs::get(tx, request.id(0)?)?.filter(|run| run.dispatched).ok_or_else(problems::not_found)
+}
+
+fn same_run(run: RunRow, request: &Request) -> Result<RunRow, Fail> {
+    if run.id == request.id(0)? { Ok(run) } else { Err(problems::token(reason::INVALID)) }
+}
+
+fn token_run(tx: &Tx<'_>, core: &Core, request: &Request) -> Result<(RunRow, tokens::TokenRow), Fail> {
+    let invalid = || problems::token(reason::INVALID);
+    if request.caller != Caller::Agent(core.instance.agent_id) {
+        return Err(invalid());
+    }
+    let presented = request.headers.get(INVOCATION_TOKEN_HEADER).ok_or_else(invalid)?;
+    // Only what this server gave out is kept, so finding it is the proof of its signature.
+    let row = tokens::by_hash(tx, &secrets::hash(presented.trim()))?.ok_or_else(invalid)?;
+    let run = runs::get(tx, row.run_id)?.ok_or_else(invalid)?;
+    Ok((run, row))
+}
+
+fn in_time(tx: &Tx<'_>, run: &RunRow, presented: &tokens::TokenRow) -> Result<(), Fail> {
+    if tokens::newest(tx, run.id)?.is_some_and(|newest| newest.jti != presented.jti) {
+        return Err(problems::token(reason::SUPERSEDED));
+    }
+    if presented.exp <= Time::now().as_seconds() {
+        return Err(problems::token(reason::EXPIRED));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::http::parse;
+
+    fn headers(lines: &str) -> Headers {
+        parse(format!("GET / HTTP/1.1\r\n{lines}\r\n").as_bytes()).unwrap().unwrap().0.headers
+    }
+
+    #[test]
+    fn only_the_own_site_may_ask() {
+        let address: SocketAddr = "127.0.0.1:8080".parse().unwrap();
+        let rows = [
+            ("own address", "Host: 127.0.0.1:8080\r\n", None),
+            ("own name", "Host: localhost:8080\r\nOrigin: http://localhost:8080\r\n", None),
+            ("typed address", "Host: 127.0.0.1:8080\r\nSec-Fetch-Site: none\r\n", None),
+            ("rebound name", "Host: example.com:8080\r\n", Some(421)),
+            ("other port", "Host: 127.0.0.1:80\r\n", Some(421)),
+            ("no port", "Host: 127.0.0.1\r\n", Some(421)),
+            ("other origin", "Host: 127.0.0.1:8080\r\nOrigin: http://example.com\r\n", Some(403)),
+            ("same site, other port", "Host: 127.0.0.1:8080\r\nOrigin: http://127.0.0.1:3000\r\n", Some(403)),
+            ("null origin", "Host: 127.0.0.1:8080\r\nOrigin: null\r\n", Some(403)),
+            ("cross site", "Host: 127.0.0.1:8080\r\nSec-Fetch-Site: cross-site\r\n", Some(403)),
+            ("same site", "Host: 127.0.0.1:8080\r\nSec-Fetch-Site: same-site\r\n", Some(403)),
+        ];
+        for (name, lines, status) in rows {
+            let found = same_site(&headers(lines), address).err().map(|problem| problem.status);
+            assert_eq!(found, status, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_cookie_is_found_among_others() {
+        for (line, value) in [
+            ("Host: x\r\nCookie: a=b; local_session=c; d=e\r\n", Some("c")),
+            ("Host: x\r\nCookie: xlocal_session=c\r\n", None),
+            ("Host: x\r\n", None),
+        ] {
+            assert_eq!(cookie(&headers(line)), value, "{line}");
+        }
+    }
+}

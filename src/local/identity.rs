@@ -1,0 +1,154 @@
+//! What a data directory holds: opened and, on first use, filled with an instance, a person, an agent and a key.
+
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
+
+use super::blobs::Blobs;
+use super::fail::Fail;
+use super::private_files;
+use super::secrets;
+use super::server::LocalError;
+use super::signing::SigningKey;
+use super::store::identity::{self, InstanceRow, PrincipalRow};
+use super::store::{Store, Tx, projects};
+
+/// Name of the database.
+const DATABASE: &str = "server.db";
+/// Name of the file whose lock says that a server uses the directory.
+const LOCK: &str = "lock";
+/// Name of the file with the agent's token.
+const AGENT_TOKEN: &str = "agent-token";
+/// Name of the file with the person's secret.
+const PERSON_SECRET: &str = "person-secret";
+/// Name of the file with the address of the running server.
+const ADDRESS: &str = "address";
+
+/// The files of a data directory that others read.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The agent's token.
+    pub agent_token: PathBuf,
+    /// The person's secret, new at every start.
+    pub person_secret: PathBuf,
+    /// The address of the running server; absent while none runs.
+    pub address: PathBuf,
+}
+
+impl Files {
+    /// The files of `data_dir`.
+    pub fn of(data_dir: &Path) -> Files {
+        Files {
+            agent_token: data_dir.join(AGENT_TOKEN),
+            person_secret: data_dir.join(PERSON_SECRET),
+            address: data_dir.join(ADDRESS),
+        }
+    }
+}
+
+/// An opened data directory.
+pub struct Opened {
+    /// The database.
+    pub store: Store,
+    /// The bytes of files.
+    pub blobs: Blobs,
+    /// The ids.
+    pub instance: InstanceRow,
+    /// The published keys, the newest last.
+    pub keys: Vec<SigningKey>,
+    /// The person's secret of this start.
+    pub person_secret: String,
+    /// Held while the server lives.
+    pub lock: File,
+}
+
+/// Opens `data_dir` for the projects named by `refs`.
+pub fn open(data_dir: &Path, refs: &[&str]) -> Result<Opened, LocalError> {
+    private_files::make_dir(data_dir).map_err(LocalError::DataDir)?;
+    if !private_files::is_private_dir(data_dir).map_err(LocalError::DataDir)? {
+        return Err(LocalError::DataDirNotPrivate);
+    }
+    let lock = take_lock(&data_dir.join(LOCK))?;
+    let path = data_dir.join(DATABASE);
+    private_files::open(&path).map_err(LocalError::DataDir)?;
+    private_files::make_private(&path).map_err(LocalError::DataDir)?;
+    let store = Store::open(&path).map_err(|_| LocalError::Store)?;
+    let blobs = Blobs::open(data_dir).map_err(LocalError::DataDir)?;
+    let files = Files::of(data_dir);
+    let instance = store.write(|tx| first_use(tx, refs)).map_err(|_| LocalError::Store)?;
+    ensure_token(&store, &instance, &files.agent_token)?;
+    let person_secret = secrets::random().ok_or(LocalError::NoRandom)?;
+    private_files::replace(&files.person_secret, person_secret.as_bytes()).map_err(LocalError::DataDir)?;
+    let keys = load_keys(&store)?;
+    Ok(Opened { store, blobs, instance, keys, person_secret, lock })
+}
+
+fn take_lock(path: &Path) -> Result<File, LocalError> {
+    let file = private_files::open(path).map_err(LocalError::DataDir)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(LocalError::DataDirInUse),
+        Err(TryLockError::Error(fault)) => Err(LocalError::DataDir(fault)),
+    }
+}
+
+fn first_use(tx: &Tx<'_>, refs: &[&str]) -> Result<InstanceRow, Fail> {
+    let instance = match identity::instance(tx)? {
+        Some(instance) => instance,
+        None => make_instance(tx)?,
+    };
+    if identity::keys(tx)?.is_empty() {
+        add_key(tx)?;
+    }
+    projects::serve(tx, refs)?;
+    Ok(instance)
+}
+
+fn make_instance(tx: &Tx<'_>) -> Result<InstanceRow, Fail> {
+    let instance = InstanceRow {
+        id: Uuid::now_v7(),
+        space_id: Uuid::now_v7(),
+        agent_id: Uuid::now_v7(),
+        person_id: Uuid::now_v7(),
+    };
+    for (id, kind, name) in [(instance.agent_id, "agent", "Agent"), (instance.person_id, "person", "You")] {
+        let row = PrincipalRow { id, kind: kind.to_owned(), display_name: name.to_owned(), trusted: true };
+        identity::add_principal(tx, &row)?;
+    }
+    identity::make_instance(tx, &instance)?;
+    Ok(instance)
+}
+
+/// Makes and keeps a new signing key; it signs from the next load on.
+pub fn add_key(tx: &Tx<'_>) -> Result<(), Fail> {
+    let pkcs8 = SigningKey::generate().ok_or_else(|| std::io::Error::other("no random bytes"))?;
+    Ok(identity::add_key(tx, &Uuid::now_v7().to_string(), &pkcs8)?)
+}
+
+/// The published keys, the newest last.
+pub fn load_keys(store: &Store) -> Result<Vec<SigningKey>, LocalError> {
+    let kept = store.read(|tx| Ok(identity::keys(tx)?)).map_err(|_| LocalError::Store)?;
+    let keys: Option<Vec<_>> = kept.iter().map(|(kid, pkcs8)| SigningKey::from_pkcs8(kid, pkcs8)).collect();
+    keys.filter(|keys| !keys.is_empty()).ok_or(LocalError::Store)
+}
+
+/// The agent's token stays the same as long as its file holds it; a lost file gets a new token.
+fn ensure_token(store: &Store, instance: &InstanceRow, path: &Path) -> Result<(), LocalError> {
+    let kept = match std::fs::read_to_string(path) {
+        Ok(text) => Some(text),
+        Err(fault) if fault.kind() == ErrorKind::NotFound => None,
+        Err(fault) => return Err(LocalError::DataDir(fault)),
+    };
+    let owner = |token: &str| store.read(|tx| Ok(identity::agent_of_token(tx, &secrets::hash(token))?));
+    if let Some(token) = kept
+        && owner(token.trim()).map_err(|_| LocalError::Store)? == Some(instance.agent_id)
+    {
+        return private_files::make_private(path).map_err(LocalError::DataDir);
+    }
+    let token = secrets::random().ok_or(LocalError::NoRandom)?;
+    let set = store.write(|tx| Ok(identity::set_agent_token(tx, instance.agent_id, &secrets::hash(&token))?));
+    set.map_err(|_| LocalError::Store)?;
+    private_files::replace(path, token.as_bytes()).map_err(LocalError::DataDir)
+}
