@@ -321,4 +321,28 @@ mod tests {
         let forced = parse(r#"{"version_output": {"stdout": "x", "exit": 2}}"#).unwrap();
         assert_eq!(forced.version_answer().exit, 2);
     }
+
+    #[test]
+    fn every_fixture_is_a_scenario_of_the_pinned_version() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/claude/scenarios");
+        let mut count = 0;
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let scenario = parse(&std::fs::read_to_string(&path).unwrap())
+                .unwrap_or_else(|error| panic!("{path:?}: {error}"));
+            let meta = scenario.fixture_meta.unwrap_or_default();
+            assert_eq!(
+                (&meta["type"], &meta["cli_version"]),
+                (&"fixture_meta".into(), &DEFAULT_VERSION.into()),
+                "{path:?}"
+            );
+            assert!(
+                ["recorded", "constructed"].contains(&meta["origin"].as_str().unwrap_or_default()),
+                "{path:?}"
+            );
+            assert!(!scenario.turns.is_empty(), "{path:?}");
+            count += 1;
+        }
+        assert!(count > 0);
+    }
 }

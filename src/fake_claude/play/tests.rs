@@ -211,8 +211,8 @@ fn signals_end_a_turn_as_measured() {
     let hang = one_turn(r#"{"hang": true}"#);
     let tool = one_turn(r#"{"tool": {"name": "Bash", "do": [{"hold": "never"}]}}"#);
     let deaf = r#"{"ignore_sigint": true, "ignore_sigterm": true, "turns": [{"steps": [{"tool": {"name": "Bash", "do": [{"hold": "go"}]}}]}]}"#;
-    let rows: Vec<(&str, &str, Vec<Event>, u8, Option<&str>)> = vec![
-        ("interrupt, service hangs", &hang, vec![Event::Interrupt], 0, Some("aborted_streaming")),
+    let rows = [
+        ("interrupt, service hangs", hang.as_str(), vec![Event::Interrupt], 0, Some("aborted_streaming")),
         ("interrupt, tool", &tool, vec![Event::Interrupt], 0, Some("aborted_tools")),
         ("terminate, tool", &tool, vec![Event::Terminate], 143, None),
         ("terminate, service hangs", &hang, vec![Event::Terminate], 143, None),
