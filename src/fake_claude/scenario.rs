@@ -36,8 +36,10 @@ pub struct Scenario {
     pub auth: Option<Answer>,
     /// `apiKeySource` of the init line, when it is not read from the environment.
     pub key_source: Option<String>,
-    /// `session_id` of the init line, when it is another one than asked for.
-    pub init_session: Option<String>,
+    /// `session_id` of every record, when it is another one than asked for.
+    pub other_session: Option<String>,
+    /// The exit code at the end of stdin, whatever the last result was.
+    pub exit: Option<u8>,
     /// SIGINT changes nothing.
     pub ignore_sigint: bool,
     /// SIGTERM changes nothing.

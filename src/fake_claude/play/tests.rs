@@ -318,6 +318,18 @@ fn odd_ends_are_played_literally() {
 }
 
 #[test]
+fn exit_code_and_session_can_differ() {
+    let place = Place::new();
+    let text = r#"{"exit": 1, "other_session": "33333333-3333-4333-8333-333333333333"}"#;
+    let played = play(&place, false, text, vec![line("u1", &["x"]), Event::Eof]);
+    assert_eq!((played.code, &played.results()[0]["is_error"]), (1, &json!(false)));
+    assert!(!played.text.contains(SESSION));
+    let other = TurnCall { session: "33333333-3333-4333-8333-333333333333".into(), ..call(true) };
+    let resumed = play_as(&place, &other, place.stage(), "", vec![line("u2", &["x"]), Event::Eof]);
+    assert_eq!(resumed.code, 0);
+}
+
+#[test]
 fn turns_are_chosen_by_their_conditions() {
     let text = r#"{"turns": [
         {"when": {"nth": 2}, "steps": [{"text": "second call"}]},
