@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::sdk::wire::run::{BillingMode, ToolClass};
 
-pub use rules::{base_name, base_names, scoped_tools};
+pub use rules::{base_names, scoped_tools};
 
 /// Tools of class host that reach other sessions, outlive the turn or leave the project.
 pub const HOST_DISALLOWED_TOOLS: &[&str] =

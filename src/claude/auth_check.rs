@@ -4,10 +4,13 @@
 //! (M2-34 notes 8 and 13, R-1).
 
 use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use crate::sdk::wire::run::{BillingEvidence, BillingMode};
+use crate::sys::process::{ProbeOutput, run_probe};
 
 /// The finish reason when the runtime has no credential at all.
 pub const REASON_NOT_AUTHENTICATED: &str = "runtime_not_authenticated";
@@ -102,6 +105,19 @@ pub fn probe(sources: Option<&str>, run: impl FnOnce(Vec<OsString>) -> Option<Ve
     run(args(sources)).map_or(AuthMethod::Unknown, |stdout| parse(&stdout))
 }
 
+/// [`probe`] with a real program: `program` in the run's environment and directory, at most `limit` long.
+pub fn probe_program(
+    program: &Path,
+    sources: Option<&str>,
+    env: &[(OsString, OsString)],
+    cwd: &Path,
+    limit: Duration,
+) -> AuthMethod {
+    // An answer cut off by the limit is no answer, even when what came of it can be read.
+    let finished = |output: ProbeOutput| output.exit.is_some().then_some(output.stdout);
+    probe(sources, |args| run_probe(program, &args, env, cwd, limit).ok().and_then(finished))
+}
+
 fn evidence(found: AuthMethod) -> BillingEvidence {
     BillingEvidence {
         provider: "anthropic".to_owned(),
@@ -192,5 +208,19 @@ mod tests {
             assert_eq!(found, ApiKey);
         }
         assert_eq!(probe(Option::None, |_| Option::None), Unknown);
+    }
+
+    #[test]
+    fn probe_program_reads_a_refusing_exit_too() {
+        let dir = std::env::temp_dir().join(format!("auth-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir(&dir).unwrap();
+        let program = dir.join("claude");
+        std::fs::write(&program, "#!/bin/sh\nprintf '{\"authMethod\":\"%s\"}' \"$FOUND\"\nexit 1\n").unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let env = [("FOUND".into(), "none".into())];
+        let limit = Duration::from_secs(30);
+        assert_eq!(probe_program(&program, Some(""), &env, &dir, limit), None);
+        assert_eq!(probe_program(&dir.join("missing"), Some(""), &env, &dir, limit), Unknown);
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -11,33 +11,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::config::Secret;
+use crate::config::turn_env::{FIXED_TURN_ENV, refused_turn_env_name};
 use crate::sdk::wire::run::BillingMode;
-
-/// Variables that every turn gets with this value.
-pub const FIXED: &[(&str, &str)] = &[
-    ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1"),
-    ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
-    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-    ("DISABLE_AUTOUPDATER", "1"),
-    ("DISABLE_TELEMETRY", "1"),
-];
-
-/// Variables that name another payer; never set (M2-34 note 7).
-pub const FORBIDDEN: &[&str] = &[
-    "ANTHROPIC_AUTH_TOKEN",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "ANTHROPIC_PROFILE",
-    "CLAUDE_CODE_USE_BEDROCK",
-    "CLAUDE_CODE_USE_VERTEX",
-    "CLAUDE_CODE_USE_FOUNDRY",
-];
 
 /// Variables passed on as they are when the runner has them.
 const PASSED: &[&str] = &["USER", "LOGNAME", "SHELL", "TERM", "LANG"];
-
-/// Variables that are the runner's to decide beside [`FIXED`] and [`PASSED`].
-const DECIDED: &[&str] =
-    &["HOME", "PATH", "TMPDIR", "SSH_AUTH_SOCK", "ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR", "IS_SANDBOX"];
 
 /// The variables whose value decides the character set, the strongest first (POSIX).
 const LOCALE_NAMES: &[&str] = &["LC_ALL", "LC_CTYPE", "LANG"];
@@ -62,7 +41,7 @@ pub struct EnvInputs<'a> {
     /// The run's temporary directory; absolute.
     pub temp_dir: &'a Path,
     /// The key of mode organization, read for this run; without effect in mode personal.
-    pub api_key: Option<&'a str>,
+    pub api_key: Option<&'a Secret>,
     /// `runner.turn_env` with its secrets resolved.
     pub turn_env: &'a [(String, String)],
     /// `runner.forward_ssh_agent`.
@@ -151,10 +130,10 @@ pub fn build(inputs: &EnvInputs<'_>) -> Result<TurnEnv, EnvFault> {
         set(&mut vars, "SSH_AUTH_SOCK", socket);
     }
     if inputs.mode == BillingMode::Organization {
-        set(&mut vars, "ANTHROPIC_API_KEY", checked_key(inputs.api_key)?);
+        set(&mut vars, "ANTHROPIC_API_KEY", checked_key(inputs.api_key.map(Secret::expose))?);
         set(&mut vars, "CLAUDE_CONFIG_DIR", config_dir(inputs.state_dir));
     }
-    for (name, value) in FIXED {
+    for (name, value) in FIXED_TURN_ENV {
         set(&mut vars, name, value);
     }
     Ok(TurnEnv { vars: vars.into_iter().collect(), path })
@@ -168,15 +147,6 @@ pub fn config_dir(state_dir: &Path) -> PathBuf {
 /// The home directory in the passwd entry of the account this process runs as.
 pub fn passwd_home() -> Option<PathBuf> {
     nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().map(|user| user.dir)
-}
-
-/// Whether `runner.turn_env` may not set `name`: what the runner decides, the forbidden ones, `LC_*` and
-/// `LD_*`.
-pub fn refused_turn_env_name(name: &str) -> bool {
-    FIXED.iter().any(|(fixed, _)| *fixed == name)
-        || [FORBIDDEN, PASSED, DECIDED].iter().any(|names| names.contains(&name))
-        || name.starts_with("LC_")
-        || name.starts_with("LD_")
 }
 
 /// The entries of PATH that can be trusted, in order, each once.

@@ -6,6 +6,9 @@ use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
+
+use crate::sys::process::{Exit, run_probe};
 
 /// The version the recordings and the table of fields were made with.
 pub const PINNED_CLAUDE_CODE_VERSION: &str = "2.1.332";
@@ -130,6 +133,18 @@ impl VersionProbe {
     }
 }
 
+/// Runs `program --version` for [`VersionProbe::check`]: its stdout when it ended with 0 within `limit`.
+pub fn ask_program(
+    program: &Path,
+    args: &[OsString],
+    env: &[(OsString, OsString)],
+    cwd: &Path,
+    limit: Duration,
+) -> Option<Vec<u8>> {
+    let output = run_probe(program, args, env, cwd, limit).ok()?;
+    (output.exit == Some(Exit::Code(0))).then_some(output.stdout)
+}
+
 fn mark(program: &Path) -> Option<FileMark> {
     let meta = std::fs::metadata(program).ok()?;
     Some((meta.dev(), meta.ino(), meta.ctime(), meta.ctime_nsec()))
@@ -190,6 +205,27 @@ mod tests {
     }
 
     #[test]
+    fn ask_program_needs_a_clean_end() {
+        let shell = |script: &str| {
+            let args = ["-c".into(), script.into()];
+            ask_program(Path::new("/bin/sh"), &args, &[], Path::new("/"), Duration::from_secs(30))
+        };
+        assert_eq!(
+            shell("echo '2.1.332 (Claude Code)'").as_deref().and_then(parse),
+            Some(Version(2, 1, 332))
+        );
+        assert_eq!(shell("echo '2.1.332 (Claude Code)'; exit 1"), None);
+        let missing = ask_program(
+            Path::new("/nonexistent/claude"),
+            &args(),
+            &[],
+            Path::new("/"),
+            Duration::from_secs(30),
+        );
+        assert_eq!(missing, None);
+    }
+
+    #[test]
     fn probed_again_only_when_the_file_changed() {
         let program = std::env::temp_dir().join(format!("version-{}", uuid::Uuid::new_v4()));
         let mut probe = VersionProbe::default();
@@ -217,5 +253,16 @@ mod tests {
         assert_eq!(probe.check(&program, |_| answer("2.1.258")).verdict, Verdict::Unsupported, "replaced");
         std::fs::remove_file(&program).unwrap();
         assert_eq!(probe.check(&program, silent).verdict, Verdict::Unreachable, "removed");
+    }
+
+    #[test]
+    fn every_fixture_names_the_pinned_version() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/claude/scenarios");
+        let wanted = format!("\"cli_version\": \"{PINNED_CLAUDE_CODE_VERSION}\"");
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(text.lines().nth(1).unwrap().contains(&wanted), "{path:?}");
+        }
     }
 }

@@ -144,16 +144,17 @@ impl<'a, W: Write> Player<'a, W> {
         capture: &'a Capture,
         channel: (Sender<Event>, Receiver<Event>),
     ) -> Self {
-        let (session, _) = Session::open(&stage.config_dir, &call.session);
+        let session_id = scenario.other_session.clone().unwrap_or_else(|| call.session.clone());
+        let (session, _) = Session::open(&stage.config_dir, &session_id);
         let mut values = Values::default();
-        values.set("session", &call.session);
+        values.set("session", &session_id);
         values.set("model", &call.model);
         values.set("cwd", stage.cwd.to_string_lossy());
         values.set("here", stage.here.to_string_lossy());
         values.set("add_dir", call.add_dir.clone().unwrap_or_default());
         Player {
             out,
-            ids: Ids { session: call.session.clone(), model: call.model.clone() },
+            ids: Ids { session: session_id, model: call.model.clone() },
             call,
             stage,
             scenario,

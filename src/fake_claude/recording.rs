@@ -37,20 +37,17 @@ impl Recording {
 
     /// The next thing to do.
     pub(super) fn next(&mut self) -> Next {
-        while let Some(line) = self.lines.pop_front() {
-            let record: Value = serde_json::from_str(&line).unwrap_or_default();
-            if record["type"] == "command_lifecycle" && record["state"] == "queued" {
-                // The record itself was printed when the line came in.
-                if let Some(uuid) = record["command_uuid"].as_str() {
-                    return Next::NeedLine(uuid.to_owned());
-                }
-            }
-            if record["type"] == "result" {
-                self.last_error = record["is_error"] == true && record["subtype"] != "error_during_execution";
-            }
-            return Next::Print(self.replaced(&line));
+        let Some(line) = self.lines.pop_front() else { return Next::End { last_error: self.last_error } };
+        let record: Value = serde_json::from_str(&line).unwrap_or_default();
+        let taken = record["type"] == "command_lifecycle" && record["state"] == "queued";
+        if let Some(uuid) = record["command_uuid"].as_str().filter(|_| taken) {
+            // The record itself was printed when the line came in.
+            return Next::NeedLine(uuid.to_owned());
         }
-        Next::End { last_error: self.last_error }
+        if record["type"] == "result" {
+            self.last_error = record["is_error"] == true && record["subtype"] != "error_during_execution";
+        }
+        Next::Print(self.replaced(&line))
     }
 
     fn replaced(&self, line: &str) -> String {

@@ -36,8 +36,10 @@ pub struct Scenario {
     pub auth: Option<Answer>,
     /// `apiKeySource` of the init line, when it is not read from the environment.
     pub key_source: Option<String>,
-    /// `session_id` of the init line, when it is another one than asked for.
-    pub init_session: Option<String>,
+    /// `session_id` of every record, when it is another one than asked for.
+    pub other_session: Option<String>,
+    /// The exit code at the end of stdin, whatever the last result was.
+    pub exit: Option<u8>,
     /// SIGINT changes nothing.
     pub ignore_sigint: bool,
     /// SIGTERM changes nothing.
@@ -320,5 +322,29 @@ mod tests {
         assert_eq!(other.version_answer().stdout, "2.1.258 (Claude Code)\n");
         let forced = parse(r#"{"version_output": {"stdout": "x", "exit": 2}}"#).unwrap();
         assert_eq!(forced.version_answer().exit, 2);
+    }
+
+    #[test]
+    fn every_fixture_is_a_scenario_of_the_pinned_version() {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/claude/scenarios");
+        let mut count = 0;
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let scenario = parse(&std::fs::read_to_string(&path).unwrap())
+                .unwrap_or_else(|error| panic!("{path:?}: {error}"));
+            let meta = scenario.fixture_meta.unwrap_or_default();
+            assert_eq!(
+                (&meta["type"], &meta["cli_version"]),
+                (&"fixture_meta".into(), &DEFAULT_VERSION.into()),
+                "{path:?}"
+            );
+            assert!(
+                ["recorded", "constructed"].contains(&meta["origin"].as_str().unwrap_or_default()),
+                "{path:?}"
+            );
+            assert!(!scenario.turns.is_empty(), "{path:?}");
+            count += 1;
+        }
+        assert!(count > 0);
     }
 }

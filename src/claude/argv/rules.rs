@@ -1,23 +1,15 @@
 //! The rules of class scoped: which of them a run gets, and what form they may have.
 //!
-//! A rule is `Name` or `Name(what)`. The runtime splits one argument at commas and spaces outside parentheses, so
+//! A rule is `Name` or `Name(what)` ([`crate::config::tools`]). The runtime splits one argument at commas and spaces outside parentheses, so
 //! a text such as `Read Write` would be two rules where this program sees one; such text is refused here.
 
 use std::path::Path;
 
 use super::{ArgvFault, check_value};
-
-/// Tools whose rules name files; without a path such a rule covers the whole machine (R-1a).
-const FILE_TOOLS: &[&str] =
-    &["Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "NotebookRead", "Glob", "Grep", "LS"];
+use crate::config::tools::{FILE_TOOLS, base_name, is_rule};
 
 /// What a read-only binding may still write, each below the run's temporary directory (IN-8).
 const TEMPORARY_WRITE_TOOLS: &[&str] = &["Write", "Edit"];
-
-/// The part of a rule before its parenthesis.
-pub fn base_name(rule: &str) -> &str {
-    rule.split('(').next().unwrap_or(rule).trim()
-}
 
 /// The base names of `rules` in their order, each once.
 pub fn base_names(rules: &[String]) -> Vec<String> {
@@ -68,17 +60,24 @@ pub(super) fn check(rules: &[String], trusted_project: bool) -> Result<(), ArgvF
     Ok(())
 }
 
-/// One name, and at most one pair of parentheses that ends the rule.
+/// A rule's form, whose first parenthesis closes with its last character: what follows would be a second rule.
 fn well_formed(rule: &str) -> bool {
-    let (name, what) = match rule.split_once('(') {
-        None => (rule, None),
-        Some((name, rest)) => match rest.strip_suffix(')') {
-            None => return false,
-            Some(what) => (name, Some(what)),
-        },
-    };
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '*' | '.' | ':');
-    !name.is_empty() && name.chars().all(plain) && what.is_none_or(|what| !what.contains(['(', ')']))
+    let mut depth = 0_usize;
+    let mut ended = false;
+    for c in rule.chars() {
+        let closed_before = ended;
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 0 => return false,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        ended |= c == ')' && depth == 0;
+        if closed_before {
+            return false;
+        }
+    }
+    depth == 0 && is_rule(rule)
 }
 
 /// Whether the rule says which files: nothing and mere stars say "all".

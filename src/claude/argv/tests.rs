@@ -302,6 +302,8 @@ fn one_entry_is_one_rule() {
         ("hidden rule", "Read(a) Bash(b)", false),
         ("open", "Read(./**", false),
         ("no name", "(./**)", false),
+        ("every tool", "default", false),
+        ("parentheses inside", "Bash(echo (a))", true),
         ("plain", "Read", true),
         ("with path", "Edit(./src/**)", true),
         ("spaces inside", "Bash(git log *)", true),
@@ -316,22 +318,23 @@ fn one_entry_is_one_rule() {
 
 #[test]
 fn scoped_tools_are_narrowed_and_made_read_only() {
-    let configured = ["Read", "Write(./**)", "Edit(./**)", "Bash(git *)"];
-    let temporary = ["Write(//srv/state/tmp/r/**)", "Edit(//srv/state/tmp/r/**)"];
-    let rows: &[(&str, Option<&[&str]>, Option<bool>, &[&str])] = &[
-        ("all", None, None, &configured),
-        ("writing allowed", None, Some(true), &configured),
+    const CONFIGURED: &[&str] = &["Read", "Write(./**)", "Edit(./**)", "Bash(git *)"];
+    const TEMPORARY: &[&str] = &["Write(//srv/state/tmp/r/**)", "Edit(//srv/state/tmp/r/**)"];
+    type Row<'a> = (&'a str, Option<&'a [&'a str]>, Option<bool>, &'a [&'a str]);
+    let rows: &[Row<'_>] = &[
+        ("all", None, None, CONFIGURED),
+        ("writing allowed", None, Some(true), CONFIGURED),
         ("order of the key", Some(&["Bash(git *)", "Read"]), None, &["Read", "Bash(git *)"]),
         ("equal text only, never wider", Some(&["Write", "Read", "WebFetch"]), None, &["Read"]),
         ("nothing allowed", Some(&[]), None, &[]),
-        ("read only", None, Some(false), &["Read", temporary[0], temporary[1]]),
-        ("read only and narrowed", Some(&["Edit(./**)"]), Some(false), &temporary),
+        ("read only", None, Some(false), &["Read", TEMPORARY[0], TEMPORARY[1]]),
+        ("read only and narrowed", Some(&["Edit(./**)"]), Some(false), TEMPORARY),
     ];
     let write_tools = list(&["Write", "Edit", "NotebookEdit", "Bash"]);
     for (name, binding, write, expected) in rows {
         let binding = binding.map(list);
         let tools = scoped_tools(
-            &list(&configured),
+            &list(CONFIGURED),
             binding.as_deref(),
             *write,
             &write_tools,

@@ -1,6 +1,7 @@
 //! Exact key sets against a hostile parent environment.
 
 use super::*;
+use crate::config::turn_env::FORBIDDEN_TURN_ENV;
 
 struct Dir(PathBuf);
 
@@ -58,7 +59,7 @@ fn hostile(home: &Path) -> Vec<(OsString, OsString)> {
         ("LC_CTYPE", "C.UTF-8"),
         ("PATH", "/usr/bin:/bin"),
     ]);
-    all.extend(FORBIDDEN.iter().map(|name| ((*name).into(), "x".into())));
+    all.extend(FORBIDDEN_TURN_ENV.iter().map(|name| ((*name).into(), "x".into())));
     all.push(("HOME".into(), home.into()));
     all
 }
@@ -73,11 +74,18 @@ fn inputs<'a>(
         mode,
         state_dir: Path::new("/srv/state"),
         temp_dir: Path::new("/srv/state/tmp/r"),
-        api_key: Some("key-of-this-run"),
+        api_key: Some(key()),
         turn_env,
         forward_ssh_agent: false,
         passwd_home: None,
     }
+}
+
+/// The key of the run, living as long as the tests.
+fn key() -> &'static Secret {
+    static KEY: std::sync::LazyLock<Secret> =
+        std::sync::LazyLock::new(|| Secret::new("key-of-this-run".into()));
+    &KEY
 }
 
 fn names(env: &TurnEnv) -> Vec<String> {
@@ -137,7 +145,7 @@ fn empty_parent_gives_the_minimum() {
     let parent = vec![("HOME".into(), dir.0.clone().into())];
     let env = build(&inputs(&parent, BillingMode::Personal, &[])).unwrap();
     let mut expected: Vec<&str> =
-        FIXED.iter().map(|(name, _)| *name).chain(["HOME", "LANG", "PATH", "TMPDIR"]).collect();
+        FIXED_TURN_ENV.iter().map(|(name, _)| *name).chain(["HOME", "LANG", "PATH", "TMPDIR"]).collect();
     expected.sort_unstable();
     assert_eq!(names(&env), expected);
     assert_eq!(value(&env, "PATH"), Some(""));
@@ -146,7 +154,8 @@ fn empty_parent_gives_the_minimum() {
 #[test]
 fn locale_is_utf8() {
     let dir = Dir::new();
-    let rows: &[(&str, &[(&str, &str)], &[(&str, Option<&str>)])] = &[
+    type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [(&'a str, Option<&'a str>)]);
+    let rows: &[Row<'_>] = &[
         ("none", &[], &[("LANG", Some("C.UTF-8")), ("LC_ALL", None)]),
         ("plain C", &[("LANG", "C")], &[("LANG", Some("C.UTF-8"))]),
         ("latin", &[("LANG", "de_DE.ISO-8859-1")], &[("LANG", Some("C.UTF-8"))]),
@@ -211,7 +220,11 @@ fn organization_without_a_key_builds_nothing() {
         (Some("a\nb"), "api_key_malformed"),
     ];
     for (api_key, code) in rows {
-        let built = build(&EnvInputs { api_key, ..inputs(&parent, BillingMode::Organization, &[]) });
+        let api_key = api_key.map(|text| Secret::new(text.to_owned()));
+        let built = build(&EnvInputs {
+            api_key: api_key.as_ref(),
+            ..inputs(&parent, BillingMode::Organization, &[])
+        });
         assert_eq!(built.unwrap_err().code(), code);
     }
 }
@@ -235,7 +248,9 @@ fn turn_env_adds_and_never_replaces() {
         "IS_SANDBOX",
         "SSH_AUTH_SOCK",
     ];
-    for name in refused.iter().chain(FORBIDDEN).copied().chain(FIXED.iter().map(|(name, _)| *name)) {
+    for name in
+        refused.iter().chain(&FORBIDDEN_TURN_ENV).copied().chain(FIXED_TURN_ENV.iter().map(|(name, _)| *name))
+    {
         let extra = [(name.to_owned(), "x".to_owned())];
         assert_eq!(
             build(&inputs(&parent, BillingMode::Personal, &extra)).unwrap_err().code(),

@@ -12,7 +12,7 @@ impl<W: Write> Player<'_, W> {
         loop {
             match self.play_next() {
                 Ok(false) => {}
-                Ok(true) => return u8::from(self.last_error),
+                Ok(true) => return self.scenario.exit.unwrap_or_else(|| u8::from(self.last_error)),
                 Err(Halt::Exit(code)) => return code,
                 Err(Halt::Interrupted { stays: true }) => {}
                 Err(Halt::Interrupted { stays: false }) => return 0,

@@ -211,8 +211,8 @@ fn signals_end_a_turn_as_measured() {
     let hang = one_turn(r#"{"hang": true}"#);
     let tool = one_turn(r#"{"tool": {"name": "Bash", "do": [{"hold": "never"}]}}"#);
     let deaf = r#"{"ignore_sigint": true, "ignore_sigterm": true, "turns": [{"steps": [{"tool": {"name": "Bash", "do": [{"hold": "go"}]}}]}]}"#;
-    let rows: Vec<(&str, &str, Vec<Event>, u8, Option<&str>)> = vec![
-        ("interrupt, service hangs", &hang, vec![Event::Interrupt], 0, Some("aborted_streaming")),
+    let rows = [
+        ("interrupt, service hangs", hang.as_str(), vec![Event::Interrupt], 0, Some("aborted_streaming")),
         ("interrupt, tool", &tool, vec![Event::Interrupt], 0, Some("aborted_tools")),
         ("terminate, tool", &tool, vec![Event::Terminate], 143, None),
         ("terminate, service hangs", &hang, vec![Event::Terminate], 143, None),
@@ -315,6 +315,18 @@ fn odd_ends_are_played_literally() {
     let place = Place::new();
     let broken = play(&place, false, "", vec![Event::Line(b"{\"type\":".to_vec())]);
     assert_eq!((broken.code, broken.text.as_str()), (1, ""));
+}
+
+#[test]
+fn exit_code_and_session_can_differ() {
+    let place = Place::new();
+    let text = r#"{"exit": 1, "other_session": "33333333-3333-4333-8333-333333333333"}"#;
+    let played = play(&place, false, text, vec![line("u1", &["x"]), Event::Eof]);
+    assert_eq!((played.code, &played.results()[0]["is_error"]), (1, &json!(false)));
+    assert!(!played.text.contains(SESSION));
+    let other = TurnCall { session: "33333333-3333-4333-8333-333333333333".into(), ..call(true) };
+    let resumed = play_as(&place, &other, place.stage(), "", vec![line("u2", &["x"]), Event::Eof]);
+    assert_eq!(resumed.code, 0);
 }
 
 #[test]

@@ -138,7 +138,6 @@ impl<W: Write> Player<'_, W> {
     }
 
     fn init(&mut self, uuids: &[String]) {
-        let session = self.scenario.init_session.clone().unwrap_or_else(|| self.ids.session.clone());
         let source = self.scenario.key_source.clone().unwrap_or_else(|| self.stage.key_source.clone());
         let version = self
             .scenario
@@ -146,7 +145,7 @@ impl<W: Write> Player<'_, W> {
             .clone()
             .unwrap_or_else(|| super::super::scenario::DEFAULT_VERSION.to_owned());
         let members = json!({
-            "session_id": session, "cwd": self.stage.cwd.to_string_lossy(), "model": self.ids.model, "apiKeySource": source, "tools": self.call.tools,
+            "cwd": self.stage.cwd.to_string_lossy(), "model": self.ids.model, "apiKeySource": source, "tools": self.call.tools,
             "mcp_servers": [], "permissionMode": self.call.permission_mode, "slash_commands": ["clear", "compact"], "claude_code_version": version,
             "output_style": "default", "agents": [], "skills": [], "plugins": [], "user_message_uuids": uuids,
         });
