@@ -1,3 +1,5 @@
+//! Tests of the run binding against the scripted server.
+
 use serde_json::{Value, json};
 
 use super::super::jws::SigningKey;

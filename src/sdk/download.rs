@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::bound::{Bound, RunError};
 use super::client::Client;
-use super::error::{ApiResult, TransportError};
+use super::error::{ApiError, ApiResult, TransportError};
 use super::exchange::{Failed, Operation, outgoing, understand};
 use super::http::{PROBLEM_LIMIT, Timing, single};
 
@@ -86,6 +86,8 @@ impl Client {
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
             let got = match reader.read(&mut chunk) {
+                // a shutdown can look like the end of a body without length
+                Ok(0) if self.is_shut_down() => return Err(ApiError::ShutDown.into()),
                 Ok(0) => return Ok(()),
                 Ok(got) => got,
                 Err(error) => return Err(self.http().failure(&error.into()).into()),
