@@ -4,6 +4,7 @@
 //! Knows the operations of a run, nothing of what a run does with them.
 
 use std::fmt;
+use std::time::Duration;
 
 use ureq::http::Method;
 use uuid::Uuid;
@@ -147,6 +148,12 @@ impl Bound {
     /// The client below, for its shutdown.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// The same run over a client of its own, each operation within `total`: for finishing and for aborting
+    /// uploads after a stop shut this binding's client down.
+    pub fn within(&self, total: Duration) -> Bound {
+        Bound { client: self.client.with_total_limit(total), ..self.clone() }
     }
 
     /// The run.

@@ -424,3 +424,14 @@ fn an_unusable_ca_file_stops_https_and_is_not_read_for_loopback() {
     let https = ClientSettings { server_url: "https://127.0.0.1:1".to_owned(), ..settings };
     assert_eq!(Client::new(https).unwrap().get_me(), Err(TransportError::Connect.into()));
 }
+
+#[test]
+fn a_proxy_is_used_only_when_configured() {
+    let proxy = TestServer::start(vec![answer(200, me())]);
+    let nowhere = ClientSettings { server_url: "http://127.0.0.1:1".to_owned(), ..proxy.settings() };
+    let settings = ClientSettings { proxy: Some(proxy.url()), retry_max_attempts: 1, ..nowhere };
+    let _ = Client::new(settings.clone()).unwrap().get_me();
+    assert!(proxy.next_request().target.contains("127.0.0.1:1"));
+    let bad = ClientSettings { proxy: Some("no proxy".to_owned()), ..settings };
+    assert_eq!(Client::new(bad).unwrap().get_me(), Err(TransportError::Connect.into()));
+}

@@ -254,3 +254,15 @@ fn signatures_outside_their_range_are_refused() {
         assert_eq!(verify(&compact, &keys), Err(JwsError::Signature), "{name}");
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "[A-Za-z0-9_.=+/ -]{0,80}", header in ".{0,40}", rest in ".{0,20}") {
+        let keys = JwkSet::default();
+        let built = format!("{}.{}.{rest}", encode(header.as_bytes()), encode(rest.as_bytes()));
+        for compact in [text, built] {
+            assert!(verify(&compact, &keys).is_err());
+            let _ = peek(&compact);
+        }
+    }
+}
