@@ -435,3 +435,19 @@ fn a_proxy_is_used_only_when_configured() {
     let bad = ClientSettings { proxy: Some("no proxy".to_owned()), ..settings };
     assert_eq!(Client::new(bad).unwrap().get_me(), Err(TransportError::Connect.into()));
 }
+
+#[test]
+fn a_connection_that_the_server_closed_while_idle_is_no_failure() {
+    let body = me().to_string();
+    let closing = || {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+        Step::Raw([head.as_bytes(), body.as_bytes()].concat())
+    };
+    let requests = 50;
+    let server = TestServer::start((0..requests * 2).map(|_| closing()).collect());
+    let client = server.client();
+    (0..requests).for_each(|_| drop(client.get_me().unwrap()));
+    let mut connections: Vec<usize> = server.seen.try_iter().map(|seen| seen.connection).collect();
+    connections.dedup();
+    assert_eq!(connections.len(), requests, "a closed connection took a second request");
+}
