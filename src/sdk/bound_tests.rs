@@ -1,3 +1,5 @@
+//! Tests of the run binding against the scripted server.
+
 use serde_json::{Value, json};
 
 use super::super::jws::SigningKey;
@@ -305,4 +307,17 @@ fn messages_followups_and_patches_reach_their_paths() {
         ]
     );
     assert_eq!(seen[2].json(), json!({"state": "answered"}));
+}
+
+#[test]
+fn a_stopped_run_is_finished_over_a_client_of_its_own() {
+    let bench = bench(Vec::new());
+    bench.server.push(answer(200, run_info(bench.bound.run_id(), "cancelled")));
+    bench.bound.client().shutdown();
+    let reason = Some("user_stop".to_owned());
+    let finish = RunFinish { state: RunState::Cancelled, reason, costs: None, metrics: None };
+    assert_eq!(bench.bound.finish_run(&finish), Err(RunError::ShutDown));
+    let last = bench.bound.within(Duration::from_secs(20));
+    assert_eq!(last.finish_run(&finish).unwrap().state, RunState::Cancelled);
+    assert_eq!(bench.server.next_request().json(), json!({"state": "cancelled", "reason": "user_stop"}));
 }

@@ -23,7 +23,6 @@ use super::wire::channel::{AgentChannelConfig, ServedChannels};
 use super::wire::event::{AckEvents, PollAnswer};
 use super::wire::file::{Discovery, InstanceInfo, Me};
 use super::wire::heartbeat::{Heartbeat, HeartbeatAck};
-use super::wire::problem::code;
 use super::wire::run::{RunFinish, RunInfo};
 use crate::config::secret::SecretRef;
 
@@ -32,7 +31,7 @@ pub use super::error::ApiResult;
 /// Most pages of a listing; a server that never stops paging must not hold the start.
 const MAX_PAGES: usize = 200;
 
-/// Attempts within a total limit: one more than none, because the time is short.
+/// Most attempts within a total limit, where the time is short.
 const ATTEMPTS_WITHIN_LIMIT: u32 = 3;
 
 /// Longest wait between those attempts.
@@ -286,11 +285,11 @@ impl Client {
     }
 }
 
-/// A thing that may not be there: `not_found` is `None`.
+/// A thing that may not be there: 404 is `None`.
 fn found<T>(result: ApiResult<T>) -> ApiResult<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(ApiError::Problem(problem)) if problem.status == 404 && problem.is(code::NOT_FOUND) => Ok(None),
+        Err(ApiError::Problem(problem)) if problem.status == 404 => Ok(None),
         Err(error) => Err(error),
     }
 }

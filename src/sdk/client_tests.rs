@@ -1,3 +1,5 @@
+//! Tests of the client against the scripted server.
+
 use crossbeam_channel::bounded;
 use serde_json::{Value, json};
 
@@ -5,6 +7,9 @@ use super::super::jws::{self, Jwk, JwkSet};
 use super::super::retry::RETRY_AFTER_MAX;
 use super::super::test_server::{PATIENCE, Seen, Step, TestServer, answer, empty, hold, problem};
 use super::*;
+
+/// A step that a test plays in every attempt.
+type Repeated = fn() -> Step;
 
 fn me() -> Value {
     json!({"principal": {"id": Uuid::now_v7(), "kind": "agent", "display_name": "Runner"}})
@@ -74,7 +79,7 @@ fn a_fork_has_its_own_connection_and_switch() {
 #[test]
 fn answers_that_are_no_answers_are_transport_errors() {
     let garbage = TransportError::Garbage;
-    let rows: Vec<(&str, fn() -> Step, TransportError)> = vec![
+    let rows: Vec<(&str, Repeated, TransportError)> = vec![
         ("gateway_page", || page(502, "text/html", "<html>"), TransportError::Status(502)),
         ("login_page", || page(200, "text/html", "<html>"), garbage),
         ("empty_200", || empty(200), garbage),
@@ -137,7 +142,7 @@ fn transport_errors_and_busy_answers_are_retried_with_the_same_bytes() {
 
 #[test]
 fn attempts_are_limited_and_a_final_no_is_not_repeated() {
-    let rows: Vec<(&str, fn() -> Step, usize, ApiError)> = vec![
+    let rows: Vec<(&str, Repeated, usize, ApiError)> = vec![
         ("unavailable", || problem(503, "unavailable", None), 3, TransportError::Status(503).into()),
         ("in_progress", || problem(409, "request_in_progress", None), 3, TransportError::Status(409).into()),
         ("internal", || problem(500, "", None), 1, TransportError::Status(500).into()),
@@ -418,4 +423,31 @@ fn an_unusable_ca_file_stops_https_and_is_not_read_for_loopback() {
     assert!(Client::new(settings.clone()).unwrap().get_me().is_ok());
     let https = ClientSettings { server_url: "https://127.0.0.1:1".to_owned(), ..settings };
     assert_eq!(Client::new(https).unwrap().get_me(), Err(TransportError::Connect.into()));
+}
+
+#[test]
+fn a_proxy_is_used_only_when_configured() {
+    let proxy = TestServer::start(vec![answer(200, me())]);
+    let nowhere = ClientSettings { server_url: "http://127.0.0.1:1".to_owned(), ..proxy.settings() };
+    let settings = ClientSettings { proxy: Some(proxy.url()), retry_max_attempts: 1, ..nowhere };
+    let _ = Client::new(settings.clone()).unwrap().get_me();
+    assert!(proxy.next_request().target.contains("127.0.0.1:1"));
+    let bad = ClientSettings { proxy: Some("no proxy".to_owned()), ..settings };
+    assert_eq!(Client::new(bad).unwrap().get_me(), Err(TransportError::Connect.into()));
+}
+
+#[test]
+fn a_connection_that_the_server_closed_while_idle_is_no_failure() {
+    let body = me().to_string();
+    let closing = || {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+        Step::Raw([head.as_bytes(), body.as_bytes()].concat())
+    };
+    let requests = 50;
+    let server = TestServer::start((0..requests * 2).map(|_| closing()).collect());
+    let client = server.client();
+    (0..requests).for_each(|_| drop(client.get_me().unwrap()));
+    let mut connections: Vec<usize> = server.seen.try_iter().map(|seen| seen.connection).collect();
+    connections.dedup();
+    assert_eq!(connections.len(), requests, "a closed connection took a second request");
 }

@@ -3,6 +3,7 @@
 //! Knows nothing of where the bytes go; the caller compares the digest.
 
 use std::io::{Read, Write};
+use std::time::Duration;
 
 use ureq::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_RANGE, RANGE};
 use ureq::http::{HeaderMap, HeaderValue, Response};
@@ -10,7 +11,7 @@ use uuid::Uuid;
 
 use super::bound::{Bound, RunError};
 use super::client::Client;
-use super::error::{ApiResult, TransportError};
+use super::error::{ApiError, ApiResult, TransportError};
 use super::exchange::{Failed, Operation, outgoing, understand};
 use super::http::{PROBLEM_LIMIT, Timing, single};
 
@@ -49,7 +50,7 @@ impl Client {
     fn download(&self, file_id: Uuid, token: &str, transfer: &mut Transfer<'_>) -> ApiResult<u64> {
         let mut rounds = self.rounds(None);
         loop {
-            match self.download_once(file_id, token, transfer) {
+            match self.download_once(file_id, token, rounds.at_most(), transfer) {
                 Ok(()) => return Ok(transfer.written),
                 Err(failed) => rounds.again(failed)?,
             }
@@ -57,14 +58,20 @@ impl Client {
     }
 
     /// One attempt, from the first byte that is still missing; a 401 is repeated once as everywhere.
-    fn download_once(&self, file_id: Uuid, token: &str, transfer: &mut Transfer<'_>) -> Result<(), Failed> {
+    fn download_once(
+        &self,
+        file_id: Uuid,
+        token: &str,
+        at_most: Option<Duration>,
+        transfer: &mut Transfer<'_>,
+    ) -> Result<(), Failed> {
         let mut operation = Operation::get(format!("/files/{file_id}/content"));
         operation.timing = Timing::Transfer;
         operation.headers = request_headers(transfer.written);
-        let mut response = self.open_download(&operation, token)?;
+        let mut response = self.open_download(&operation, token, at_most)?;
         if response.status() == 401 {
             self.http().read_whole(response, PROBLEM_LIMIT)?;
-            response = self.open_download(&operation, token)?;
+            response = self.open_download(&operation, token, at_most)?;
         }
         if !response.status().is_success() {
             let answer = self.http().read_whole(response, PROBLEM_LIMIT)?;
@@ -74,9 +81,14 @@ impl Client {
         self.copy(response, transfer)
     }
 
-    fn open_download(&self, operation: &Operation<'_>, token: &str) -> ApiResult<Response<ureq::Body>> {
+    fn open_download(
+        &self,
+        operation: &Operation<'_>,
+        token: &str,
+        at_most: Option<Duration>,
+    ) -> ApiResult<Response<ureq::Body>> {
         let (url, headers) = self.prepared(operation, Some(token))?;
-        let response = self.http().open(&outgoing(operation, &url, &headers, None))?;
+        let response = self.http().open(&outgoing(operation, &url, &headers, at_most))?;
         self.credentials().learn(response.headers());
         Ok(response)
     }
@@ -86,6 +98,8 @@ impl Client {
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
             let got = match reader.read(&mut chunk) {
+                // a shutdown can look like the end of a body without length
+                Ok(0) if self.is_shut_down() => return Err(ApiError::ShutDown.into()),
                 Ok(0) => return Ok(()),
                 Ok(got) => got,
                 Err(error) => return Err(self.http().failure(&error.into()).into()),

@@ -74,7 +74,6 @@ pub(super) struct Outgoing<'a> {
 }
 
 /// One whole answer.
-#[derive(Debug)]
 pub(super) struct Answer {
     pub status: u16,
     pub headers: HeaderMap,

@@ -20,6 +20,7 @@ pub mod store;
 #[cfg(test)]
 mod test_server;
 mod tls;
+mod token;
 #[cfg(test)]
 mod transfer_tests;
 pub mod upload;

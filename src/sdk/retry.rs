@@ -109,6 +109,14 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_retry_after_is_above_its_limit(value in "[0-9A-Za-z,:. +-]{0,40}", now in proptest::num::i64::ANY) {
+            let wait = retry_after(&value, Time::from_millis(now));
+            assert!(wait.is_none_or(|wait| wait <= RETRY_AFTER_MAX));
+        }
+    }
+
     #[test]
     fn backoff_doubles_up_to_its_cap_with_full_jitter() {
         let mut backoff = Backoff::new(Duration::from_secs(3));

@@ -109,6 +109,11 @@ impl TestServer {
         SecretRef::parse(&format!("file:{}", path.display())).unwrap()
     }
 
+    /// A path in the server's own temporary directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }

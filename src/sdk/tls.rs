@@ -69,17 +69,5 @@ fn unusable_ca_file() -> TransportError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_ca_file_must_hold_a_certificate() {
-        let path = std::env::temp_dir().join(format!("ca-{}.pem", uuid::Uuid::new_v4()));
-        let missing = Roots::new(Some(path.clone()));
-        assert_eq!(missing.config().err(), Some(TransportError::Connect));
-        std::fs::write(&path, "no certificate here\n").unwrap();
-        assert_eq!(missing.config().err(), Some(TransportError::Connect));
-        assert!(!missing.loaded());
-        std::fs::remove_file(&path).unwrap();
-    }
-}
+#[path = "tls_tests.rs"]
+mod tests;

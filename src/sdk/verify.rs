@@ -142,26 +142,27 @@ impl Verifier {
         match self.check_points(token, payload, now) {
             Ok(claims) if self.is_expired(&claims, now) => Verdict::Expired(claims),
             Ok(claims) => Verdict::Valid(claims),
-            Err(verdict) => verdict,
+            Err(Refusal::UnknownKid) => Verdict::UnknownKid,
+            Err(Refusal::At(point)) => Verdict::Invalid(point),
         }
     }
 
-    fn check_points(&self, token: &str, payload: &AgentInvocation, now: Time) -> Result<Claims, Verdict> {
+    fn check_points(&self, token: &str, payload: &AgentInvocation, now: Time) -> Result<Claims, Refusal> {
         let raw = self.signed_claims(token)?;
         require(is_uuid(&raw, "iss", self.issuer), Point::Issuer)?;
         require(is_uuid(&raw, "aud", self.audience), Point::Audience)?;
-        let claims: Claims = serde_json::from_value(raw).map_err(|_| Verdict::Invalid(Point::Payload))?;
+        let claims: Claims = serde_json::from_value(raw).map_err(|_| Refusal::At(Point::Payload))?;
         require(self.has_begun(&claims, now), Point::Time)?;
         require(says_the_same(&claims, payload), Point::Payload)?;
         Ok(claims)
     }
 
     /// Points 1 to 3.
-    fn signed_claims(&self, token: &str) -> Result<Value, Verdict> {
+    fn signed_claims(&self, token: &str) -> Result<Value, Refusal> {
         let header = jws::header(token).map_err(refusal)?;
         require(header.typ.as_deref() == Some(TOKEN_TYPE), Point::Form)?;
         let verified = jws::verify(token, &self.keys).map_err(refusal)?;
-        serde_json::from_slice(&verified.claims).map_err(|_| Verdict::Invalid(Point::Form))
+        serde_json::from_slice(&verified.claims).map_err(|_| Refusal::At(Point::Form))
     }
 
     /// `nbf` and `iat` may be ahead of this clock by the leeway, no more (C7-09).
@@ -179,16 +180,22 @@ impl Verifier {
     }
 }
 
-fn refusal(error: JwsError) -> Verdict {
+/// Where the check ends.
+enum Refusal {
+    UnknownKid,
+    At(Point),
+}
+
+fn refusal(error: JwsError) -> Refusal {
     match error {
-        JwsError::UnknownKid => Verdict::UnknownKid,
-        JwsError::Signature => Verdict::Invalid(Point::Signature),
-        JwsError::Form | JwsError::Algorithm | JwsError::Key => Verdict::Invalid(Point::Form),
+        JwsError::UnknownKid => Refusal::UnknownKid,
+        JwsError::Signature => Refusal::At(Point::Signature),
+        JwsError::Form | JwsError::Algorithm | JwsError::Key => Refusal::At(Point::Form),
     }
 }
 
-fn require(holds: bool, point: Point) -> Result<(), Verdict> {
-    if holds { Ok(()) } else { Err(Verdict::Invalid(point)) }
+fn require(holds: bool, point: Point) -> Result<(), Refusal> {
+    if holds { Ok(()) } else { Err(Refusal::At(point)) }
 }
 
 fn is_uuid(claims: &Value, name: &str, expected: Uuid) -> bool {

@@ -1,3 +1,5 @@
+//! Tests of the token check: one attack per point, times, reloads.
+
 use serde_json::json;
 
 use super::super::jws::SigningKey;

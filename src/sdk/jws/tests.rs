@@ -1,3 +1,5 @@
+//! Vectors of the RFCs and a table of attacks.
+
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
@@ -198,5 +200,69 @@ fn dpop_keys_are_read_from_pem() {
     ];
     for (name, text) in rows {
         assert_eq!(DpopKey::from_pem(&text).err(), Some(JwsError::Key), "{name}");
+    }
+}
+
+#[test]
+fn signatures_outside_their_range_are_refused() {
+    // the order of the base point: L of Ed25519 (RFC 8032 section 5.1), n of P-256 (FIPS 186-5)
+    let l = "edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010";
+    let n = "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551";
+    let hex = |text: &str| -> Vec<u8> {
+        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+    };
+    let ed = SigningKey::generate().unwrap();
+    let (es, _) = es256_key();
+    let keys = set(vec![ed.public_jwk("ed"), named(es.public_jwk(), "es")]);
+    let claims = json!({"jti": "1"});
+    let with = |good: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let (signed, signature) = good.rsplit_once('.').unwrap();
+        let mut bytes = decode(signature).unwrap();
+        change(&mut bytes);
+        format!("{signed}.{}", encode(&bytes))
+    };
+    let ed_good = ed.sign(&json!({"kid": "ed"}), &claims);
+    let es_good = es.sign(&json!({"kid": "es"}), &claims).unwrap();
+    let add_l = |bytes: &mut Vec<u8>| {
+        let mut carry = 0;
+        for (byte, part) in bytes[32..].iter_mut().zip(hex(l)) {
+            let sum = u16::from(*byte) + u16::from(part) + carry;
+            (*byte, carry) = (sum as u8, sum >> 8);
+        }
+    };
+    let put = |from: usize, value: Vec<u8>| {
+        move |bytes: &mut Vec<u8>| {
+            bytes[from..from + 32].copy_from_slice(&value);
+        }
+    };
+    let rows = [
+        ("ed_s_plus_l", with(&ed_good, &add_l)),
+        ("ed_r_zero", with(&ed_good, &put(0, vec![0; 32]))),
+        ("ed_s_zero", with(&ed_good, &put(32, vec![0; 32]))),
+        ("ed_one_byte_more", with(&ed_good, &|bytes| bytes.push(0))),
+        ("ed_one_byte_less", with(&ed_good, &|bytes| bytes.truncate(63))),
+        ("es_r_zero", with(&es_good, &put(0, vec![0; 32]))),
+        ("es_s_zero", with(&es_good, &put(32, vec![0; 32]))),
+        ("es_r_is_n", with(&es_good, &put(0, hex(n)))),
+        ("es_s_is_n", with(&es_good, &put(32, hex(n)))),
+        ("es_all_ones", with(&es_good, &|bytes| bytes.fill(0xff))),
+        ("es_one_byte_more", with(&es_good, &|bytes| bytes.insert(0, 0))),
+        ("es_swapped", with(&es_good, &|bytes| bytes.rotate_left(32))),
+    ];
+    assert!(verify(&ed_good, &keys).is_ok() && verify(&es_good, &keys).is_ok());
+    for (name, compact) in rows {
+        assert_eq!(verify(&compact, &keys), Err(JwsError::Signature), "{name}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "[A-Za-z0-9_.=+/ -]{0,80}", header in ".{0,40}", rest in ".{0,20}") {
+        let keys = JwkSet::default();
+        let built = format!("{}.{}.{rest}", encode(header.as_bytes()), encode(rest.as_bytes()));
+        for compact in [text, built] {
+            assert!(verify(&compact, &keys).is_err());
+            let _ = peek(&compact);
+        }
     }
 }
