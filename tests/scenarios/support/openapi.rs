@@ -72,7 +72,10 @@ impl Contract {
     /// Whether a value is valid against at least one of the schemas.
     pub fn check_any_schema(&self, names: &[String], value: &Value) -> Result<(), String> {
         let reference = |name: &String| json!({"$ref": format!("#/components/schemas/{name}")});
-        let schema = json!({"anyOf": names.iter().map(reference).collect::<Vec<_>>()});
+        let schema = match names {
+            [name] => reference(name),
+            _ => json!({"anyOf": names.iter().map(reference).collect::<Vec<_>>()}),
+        };
         part::fault(&compile::validator(&self.document, &schema)?, value)
     }
 
