@@ -12,7 +12,7 @@ const MAX_SOURCE_LINES: usize = 500;
 
 /// Most packages in `Cargo.lock`: what somebody has to trust and keep up to date. A new dependency that needs
 /// more has to argue for each of them.
-const MAX_PACKAGES: usize = 194;
+const MAX_PACKAGES: usize = 196;
 
 /// What may lie at the top beside hidden tool files.
 const TOP_LEVEL: &[&str] = &[

@@ -82,7 +82,8 @@ impl Contract {
     /// Whether an answer is one that the contract promises.
     ///
     /// `path` may carry a query. `body` is the JSON of the answer, absent when there is none or when it is not
-    /// JSON. A method that no operation has on a known path must be answered 405. Returns the operation's id.
+    /// JSON. A method that no operation has on a known path must be answered 405; HEAD is judged as GET without a
+    /// body. Returns the operation's id.
     pub fn check_answer(
         &self,
         method: &str,
@@ -146,6 +147,7 @@ impl Contract {
     }
 
     fn resolve(&self, method: &str, path: &str) -> Result<&Exchange, String> {
+        let method = if method == "HEAD" { "GET" } else { method };
         let found = self.exchanges.iter().find(|it| it.operation.method == method && it.matches(path));
         found.ok_or_else(|| format!("no operation has {method} {path}"))
     }
