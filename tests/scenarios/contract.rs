@@ -434,7 +434,7 @@ fn the_judge_refuses_requests_with_wrong_credentials_or_parameters() {
     let bearer = ("Authorization", "Bearer agent-token");
     let dpop = ("Authorization", "DPoP agent-token");
     let bound = ("Invocation-Token", "eyJh.eyJp.c2ln");
-    let cookie = ("Cookie", "other=1; session=example");
+    let cookie = ("Cookie", "other=1; local_session=example");
     let upload = "/api/v1/uploads/01980000-0000-7000-8000-000000000f03";
     type Row<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)], bool);
     let rows: &[Row] = &[

@@ -72,14 +72,18 @@ impl Contract {
     /// Whether a value is valid against at least one of the schemas.
     pub fn check_any_schema(&self, names: &[String], value: &Value) -> Result<(), String> {
         let reference = |name: &String| json!({"$ref": format!("#/components/schemas/{name}")});
-        let schema = json!({"anyOf": names.iter().map(reference).collect::<Vec<_>>()});
+        let schema = match names {
+            [name] => reference(name),
+            _ => json!({"anyOf": names.iter().map(reference).collect::<Vec<_>>()}),
+        };
         part::fault(&compile::validator(&self.document, &schema)?, value)
     }
 
     /// Whether an answer is one that the contract promises.
     ///
     /// `path` may carry a query. `body` is the JSON of the answer, absent when there is none or when it is not
-    /// JSON. A method that no operation has on a known path must be answered 405. Returns the operation's id.
+    /// JSON. A method that no operation has on a known path must be answered 405; HEAD is judged as GET without a
+    /// body. Returns the operation's id.
     pub fn check_answer(
         &self,
         method: &str,
@@ -143,6 +147,7 @@ impl Contract {
     }
 
     fn resolve(&self, method: &str, path: &str) -> Result<&Exchange, String> {
+        let method = if method == "HEAD" { "GET" } else { method };
         let found = self.exchanges.iter().find(|it| it.operation.method == method && it.matches(path));
         found.ok_or_else(|| format!("no operation has {method} {path}"))
     }
