@@ -118,9 +118,9 @@ impl Progress {
         self.lines.replace(old, new);
     }
 
-    /// Another process takes over the run; what the one before left open is forgotten, lines not sent again included.
+    /// Another process takes over the run: tasks, tools and turns of the one before are forgotten. Its open lines must be
+    /// sent again (`sent_again`).
     pub fn process_started(&mut self) {
-        self.lines.forget_unfinished();
         self.background.clear();
         self.tools.clear();
         self.notified = false;
