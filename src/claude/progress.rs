@@ -97,6 +97,8 @@ pub struct Progress {
     resets_at: Option<i64>,
     text_seen: bool,
     stopped: bool,
+    /// Whether it was told that the service refuses the key.
+    refused: bool,
 }
 
 impl Progress {
@@ -116,15 +118,16 @@ impl Progress {
         self.lines.replace(old, new);
     }
 
-    /// Another process takes over the run; what the one before left open is forgotten, lines not sent again included.
+    /// Another process takes over the run: tasks, tools and turns of the one before are forgotten. Its open lines must be
+    /// sent again (`sent_again`).
     pub fn process_started(&mut self) {
-        self.lines.forget_unfinished();
         self.background.clear();
         self.tools.clear();
         self.notified = false;
         self.turn_open = false;
         self.last_error = None;
         self.text_seen = false;
+        self.refused = false;
     }
 
     /// Takes the next message.
@@ -140,7 +143,8 @@ impl Progress {
             Message::ApiRetry(retry) => {
                 let refused =
                     retry.error == "authentication_failed" || retry.error_status == Some(UNAUTHORIZED);
-                if refused { vec![Effect::NotAuthenticated] } else { Vec::new() }
+                let new = refused && !std::mem::replace(&mut self.refused, true);
+                if new { vec![Effect::NotAuthenticated] } else { Vec::new() }
             }
             other => {
                 self.note(other);
@@ -182,9 +186,10 @@ impl Progress {
         let error = self.last_error.take();
         let uuids: Vec<String> =
             std::mem::take(&mut result.uuids).into_iter().filter(|uuid| self.lines.knows(uuid)).collect();
-        if self.lines.is_compact(&uuids) {
-            self.lines.on_result(&uuids, true);
-            return vec![Effect::CompactDone { ok: result.is_success() }];
+        if self.lines.is_compact(&uuids) || result.local_command.as_deref() == Some("compact") {
+            let done = Effect::CompactDone { ok: result.is_success() };
+            let fates = self.lines.on_result(&uuids, true);
+            return [done].into_iter().chain(fates.into_iter().map(followup)).collect();
         }
         // A result without an id of its own: the CLI could not start the turn at all.
         let unstarted = !result.errors.is_empty() && !self.lines.any_started();

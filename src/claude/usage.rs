@@ -2,7 +2,7 @@
 //!
 //! Adds up what results report, for each process of the run on its own. Knows no wire type; the run makes the reports.
 
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
 
 use super::message::{Message, ModelUsage, Tokens, TurnResult};
 
@@ -17,6 +17,10 @@ const DECIMALS: i32 = 24;
 
 /// One micro in units of the last kept decimal.
 const UNITS_PER_MICRO: i128 = 10_i128.pow(DECIMALS as u32) / MICROS;
+
+/// How many messages are remembered to count each once. Lines of one message follow each other closely; only agents at
+/// work at the same time come between.
+const REMEMBERED: usize = 64;
 
 /// What a run used on one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,8 +59,8 @@ struct Process {
 pub struct Usage {
     ended: Vec<Process>,
     current: Process,
-    /// Messages whose tokens were counted.
-    counted: BTreeSet<String>,
+    /// The newest messages whose tokens were counted.
+    counted: VecDeque<String>,
     messages: Tokens,
     windows: Vec<(String, u64)>,
 }
@@ -79,13 +83,24 @@ impl Usage {
             Message::Result(result) => self.on_result(result),
             Message::Assistant(assistant) => {
                 if let (Some(id), Some(usage)) = (&assistant.id, assistant.usage)
-                    && self.counted.insert(id.clone())
+                    && self.is_new(id)
                 {
                     add_tokens(&mut self.messages, usage);
                 }
             }
             _ => {}
         }
+    }
+
+    fn is_new(&mut self, message: &str) -> bool {
+        if self.counted.iter().any(|known| known == message) {
+            return false;
+        }
+        self.counted.push_back(message.to_owned());
+        if self.counted.len() > REMEMBERED {
+            self.counted.pop_front();
+        }
+        true
     }
 
     fn on_result(&mut self, result: &TurnResult) {

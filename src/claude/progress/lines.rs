@@ -79,6 +79,7 @@ impl Lines {
     pub(super) fn replace(&mut self, old: &str, new: &str) {
         let Some(line) = self.find(old) else { return };
         line.replaced = true;
+        line.ended = true;
         let (purpose, queued, settled) = (line.purpose.clone(), line.queued, line.settled);
         self.add(new, purpose);
         if let Some(line) = self.find(new) {
@@ -114,13 +115,6 @@ impl Lines {
 
     pub(super) fn all_ended(&self) -> bool {
         !self.0.is_empty() && self.0.iter().all(|line| line.ended)
-    }
-
-    /// Lines of a process that is gone can no longer end.
-    pub(super) fn forget_unfinished(&mut self) {
-        for line in &mut self.0 {
-            line.ended |= line.replaced;
-        }
     }
 
     pub(super) fn on_lifecycle(&mut self, uuid: &str, state: LifecycleState) -> Option<(String, Fate)> {

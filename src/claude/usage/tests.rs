@@ -8,6 +8,9 @@ fn model(name: &str, cost: &str, input: u64) -> (String, ModelUsage) {
 
 type Models<'a> = &'a [(&'a str, &'a str)];
 
+/// Name, cumulative usage, usage of this run, amounts.
+type RunRow<'a> = (&'a str, Models<'a>, Models<'a>, &'a [(&'a str, i64)]);
+
 fn result(total: Models<'_>, delta: Option<Models<'_>>) -> Message {
     let all = |models: Models<'_>| models.iter().map(|(name, cost)| model(name, cost, 10)).collect();
     Message::Result(Box::new(TurnResult {
@@ -52,7 +55,7 @@ fn micros_are_exact_and_half_even() {
 
 #[test]
 fn c3_07_each_run_pays_what_its_own_results_say() {
-    let runs: [(&str, Models<'_>, Models<'_>, &[(&str, i64)]); 4] = [
+    let runs: [RunRow<'_>; 4] = [
         ("run 1, failed", &[("alpha", "0.40")], &[("alpha", "0.40")], &[("alpha", 400_000)]),
         ("run 2", &[("alpha", "0.40"), ("beta", "0.10")], &[("beta", "0.10")], &[("beta", 100_000)]),
         (

@@ -53,7 +53,9 @@ impl Excerpt {
         let margin = if self.source.is_cut() { MARGIN } else { 0 };
         let text = &masked[..char_boundary(&masked, masked.len().saturating_sub(margin))];
         let lines = visible_lines(text, self.title_wanted);
-        cut(lines.trim(), EXCERPT_MAX).trim_end().to_owned()
+        let shown: String =
+            lines.chars().filter(|one| !one.is_control() || matches!(one, '\n' | '\t')).collect();
+        cut(shown.trim(), EXCERPT_MAX).trim_end().to_owned()
     }
 }
 
@@ -69,7 +71,8 @@ fn visible_lines(text: &str, title_wanted: bool) -> String {
         first &= bare.trim().is_empty();
         let outside = fence.is_none();
         fence = next_fence(fence, bare);
-        if !is_title && !(outside && speaks(bare, ATTACH, half, true)) {
+        let is_attach = outside && speaks(bare, ATTACH, half, true);
+        if !is_title && !is_attach {
             out.push_str(line);
         }
     }

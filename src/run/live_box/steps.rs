@@ -2,7 +2,7 @@
 //!
 //! Step ids are derived from the run and the CLI's own id, so a replay writes onto the same steps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -32,8 +32,10 @@ struct Shown {
 /// All steps of a run.
 pub(super) struct Steps {
     run_id: Uuid,
-    /// By the CLI's id of the call.
+    /// Calls at work, by the CLI's id of the call.
     tools: BTreeMap<String, Shown>,
+    /// Calls that have ended: nothing of them is needed but that they were shown.
+    ended_tools: BTreeSet<Uuid>,
     /// By the CLI's id of the task.
     tasks: BTreeMap<String, Shown>,
     subagents: u64,
@@ -42,7 +44,14 @@ pub(super) struct Steps {
 
 impl Steps {
     pub(super) fn new(run_id: Uuid) -> Steps {
-        Steps { run_id, tools: BTreeMap::new(), tasks: BTreeMap::new(), subagents: 0, background_jobs: None }
+        Steps {
+            run_id,
+            tools: BTreeMap::new(),
+            ended_tools: BTreeSet::new(),
+            tasks: BTreeMap::new(),
+            subagents: 0,
+            background_jobs: None,
+        }
     }
 
     pub(super) fn subagents(&self) -> u64 {
@@ -54,7 +63,7 @@ impl Steps {
         let parent = assistant.parent_tool_use_id.as_deref().and_then(|id| self.tool_step(id));
         for tool in &assistant.tool_uses {
             // The same message can be printed again (C1-13).
-            if self.tools.contains_key(&tool.id) {
+            if self.tool_step(&tool.id).is_some() {
                 continue;
             }
             let step = RunStep {
@@ -77,8 +86,9 @@ impl Steps {
         let at = results.at_millis.map_or(sink.now, Time::from_millis);
         for result in &results.results {
             let status = if result.is_error { StepStatus::Failed } else { StepStatus::Completed };
-            if let Some(shown) = self.tools.get_mut(&result.tool_use_id) {
+            if let Some(mut shown) = self.tools.remove(&result.tool_use_id) {
                 shown.finish(status, at, sink);
+                self.ended_tools.insert(shown.step.id);
             }
         }
     }
@@ -164,7 +174,8 @@ impl Steps {
     }
 
     fn tool_step(&self, tool_use_id: &str) -> Option<Uuid> {
-        self.tools.get(tool_use_id).map(|shown| shown.step.id)
+        let id = self.step_id("tool", tool_use_id);
+        (self.tools.contains_key(tool_use_id) || self.ended_tools.contains(&id)).then_some(id)
     }
 
     /// A UUID of version 8 (RFC 9562) over run, kind and the CLI's id.
