@@ -301,8 +301,9 @@ const ATTACKS: &[(&str, &str, &str)] = &[
 /// The reason code, or [`FINE`].
 fn answer(world: &World, path: &str) -> &'static str {
     let path = path.replace("{top}", world.at("").to_str().unwrap().trim_end_matches('/'));
-    let denied = Patterns::new(PATTERNS);
-    match check(&path, &world.roots(), &denied, &|text| text.to_owned()) {
+    let (roots, denied) = (world.roots(), Patterns::new(PATTERNS));
+    let rules = Rules { roots: &roots, denied: &denied, limits: None, mask: &|text| text.to_owned() };
+    match check(&path, &rules) {
         Ok(candidate) => {
             let text = std::io::read_to_string(&candidate.file).unwrap();
             assert_ne!(text, CANARY, "{path}");
