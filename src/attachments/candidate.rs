@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use super::notice::display_name;
 use super::outcome::{Outcome, Reason};
-use super::policy::{Patterns, Roots};
+use super::policy::{Below, Patterns, Roots};
 use crate::sdk::wire::file::InstanceLimits;
-use crate::sys::beneath::{Facts, FileId, Kind, ResolveError, on_kernel_file_system, resolve};
+use crate::sys::beneath::{Facts, FileId, Kind, ResolveError, Resolved, on_kernel_file_system, resolve};
 
 /// Most files of one set that are held open, whatever the server allows: each costs a descriptor.
 const SET_MAX: u64 = 256;
@@ -65,29 +65,37 @@ impl From<Reason> for Refused {
 /// # Errors
 /// [`Refused`].
 pub fn check(announced: &str, rules: &Rules<'_>) -> Result<Candidate, Refused> {
-    // A line break or another control character is a path that nobody meant (C10-09).
-    if announced.is_empty() || announced.chars().any(char::is_control) {
-        return Err(Reason::NotFound.into());
-    }
-    let resolved = resolve(rules.roots.working_dir(), Path::new(announced)).map_err(|error| match error {
-        ResolveError::NotFound => Reason::NotFound,
-        ResolveError::Kernel => Reason::OutsideAllowedRoots,
-    })?;
-    let id = Some(resolved.id());
-    let refused = |reason| Refused { reason, id };
+    let resolved = real_path(announced, rules)?;
+    let refused = |reason| Refused { reason, id: Some(resolved.id()) };
     let below = rules.roots.find(&resolved).ok_or(refused(Reason::OutsideAllowedRoots))?;
     if rules.denied.deny(&below.relative, announced) {
         return Err(refused(Reason::DeniedPattern));
     }
-    // From here on the name is not used again: what was opened is what is checked and sent.
-    let seen = below.root.dir.look(&below.relative).map_err(|_| refused(Reason::NotFound))?;
-    let facts = seen.facts().map_err(|_| refused(Reason::NotFound))?;
-    if on_kernel_file_system(&seen).unwrap_or(true) {
-        return Err(refused(Reason::OutsideAllowedRoots));
-    }
-    check_facts(&facts).map_err(refused)?;
-    let file = seen.open_for_reading().map_err(|_| refused(Reason::NotFound))?;
+    let (facts, file) = open(&below).map_err(refused)?;
     Ok(Candidate { name: display_name(announced, rules.mask), real_path: resolved.path(), facts, file })
+}
+
+/// A line break or another control character makes a path that nobody meant (C10-09).
+fn real_path(announced: &str, rules: &Rules<'_>) -> Result<Resolved, Reason> {
+    if announced.is_empty() || announced.chars().any(char::is_control) {
+        return Err(Reason::NotFound);
+    }
+    resolve(rules.roots.working_dir(), Path::new(announced)).map_err(|error| match error {
+        ResolveError::NotFound => Reason::NotFound,
+        ResolveError::Kernel => Reason::OutsideAllowedRoots,
+    })
+}
+
+/// Opens the file below its root; from here on no name is used, what was opened is what is checked and sent.
+fn open(below: &Below<'_>) -> Result<(Facts, File), Reason> {
+    let seen = below.root.dir.look(&below.relative).map_err(|_| Reason::NotFound)?;
+    let facts = seen.facts().map_err(|_| Reason::NotFound)?;
+    if on_kernel_file_system(&seen).unwrap_or(true) {
+        return Err(Reason::OutsideAllowedRoots);
+    }
+    check_facts(&facts)?;
+    let file = seen.open_for_reading().map_err(|_| Reason::NotFound)?;
+    Ok((facts, file))
 }
 
 fn check_facts(facts: &Facts) -> Result<(), Reason> {

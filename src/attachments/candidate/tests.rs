@@ -1,3 +1,5 @@
+//! Tests of the checks by the rules they come from; the attack table is in `attacks`.
+
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 

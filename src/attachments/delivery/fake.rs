@@ -91,6 +91,7 @@ pub struct Server {
     /// Answers given instead of the real one: operation, how many are let through before, answer.
     pub scripted: RefCell<Vec<(&'static str, usize, Fault)>>,
     pub mode: Cell<Option<UploadMode>>,
+    heard: Cell<usize>,
 }
 
 impl Server {
@@ -103,7 +104,10 @@ impl Server {
         let course = self.fate.next();
         let result = if course == Course::NotDone { None } else { Some(act()) };
         match (course, result) {
-            (Course::Done, Some(result)) => result,
+            (Course::Done, Some(result)) => {
+                self.heard.set(self.heard.get() + usize::from(name == "create"));
+                result
+            }
             _ if self.fate.dead.get() => Err(Fault::ShutDown),
             _ => Err(TransportError::Broken.into()),
         }
@@ -127,6 +131,11 @@ impl Server {
 
     pub fn count(&self, name: &str) -> usize {
         self.log.borrow().iter().filter(|own| **own == name).count()
+    }
+
+    /// How many sessions the runner has heard of.
+    pub fn heard(&self) -> usize {
+        self.heard.get()
     }
 
     pub fn states(&self) -> Vec<UploadPhase> {

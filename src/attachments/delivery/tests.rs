@@ -1,3 +1,5 @@
+//! Tests of the upload of a set against the fake server, each operation spoilt in turn.
+
 use sha2::{Digest, Sha256};
 
 use super::fake::{Disk, Server, Spoil};
@@ -84,9 +86,10 @@ fn a_set_is_uploaded_in_order() {
 /// file exactly once on the server.
 #[test]
 fn c6_11_a_death_at_any_operation_is_resumed_once() {
+    let set = set();
     for spoil in [Spoil::DiesBefore, Spoil::DiesAfter] {
         for number in 1.. {
-            let (server, set) = (Server::default(), set());
+            let server = Server::default();
             server.fate.spoilt.set(Some((number, spoil)));
             let (first, stored) = upload(&server, &set, &set.record);
             let what = format!("{spoil:?} {number}");
@@ -111,9 +114,10 @@ fn c6_11_a_death_at_any_operation_is_resumed_once() {
 /// only the failing file's session is aborted.
 #[test]
 fn all_or_none_when_any_operation_fails() {
+    let set = set();
     for spoil in [Spoil::Fails, Spoil::AnswerLost] {
         for number in 1.. {
-            let (server, set) = (Server::default(), set());
+            let server = Server::default();
             server.fate.spoilt.set(Some((number, spoil)));
             let (delivery, _) = upload(&server, &set, &set.record);
             let what = format!("{spoil:?} {number}");
@@ -131,8 +135,26 @@ fn all_or_none_when_any_operation_fails() {
                 "{what}: a file was started after the failure"
             );
             assert!(server.count("abort") <= 1, "{what}");
+            // Only a session whose creation was never heard of cannot be aborted; it expires.
+            let open = server.states().iter().filter(|state| **state == UploadPhase::Open).count();
+            assert_eq!(open, server.states().len() - server.heard(), "{what}");
         }
     }
+}
+
+#[test]
+fn c6_01_a_lost_answer_is_asked_for_again_with_the_same_key() {
+    let (server, set) = (Server::default(), set());
+    // The record is stored first, then the session is made and its answer lost.
+    server.fate.spoilt.set(Some((2, Spoil::DiesAfter)));
+    let (_, stored) = upload(&server, &set, &set.record);
+    assert_eq!(server.states(), [UploadPhase::Open]);
+    assert!(stored.files[0].create_key.is_some() && stored.files[0].file_id.is_none());
+    server.fate.dead.set(false);
+    let (second, _) = upload(&server, &set, &stored);
+    assert_whole(&server, &second, "again");
+    assert_eq!((server.keys.borrow().len(), server.count("create")), (3, 4));
+    assert_eq!(server.log.borrow()[..3], ["create", "create", "get"]);
 }
 
 fn refused(name: &str, code: &str, reason: Option<&str>) -> Outcome {

@@ -1,3 +1,5 @@
+//! Tests of incoming files: what is stored, what is refused, what stays behind.
+
 use std::cell::Cell;
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,3 +1,5 @@
+//! Tests of the private copies: their bytes, their modes, and files that change meanwhile.
+
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
