@@ -9,12 +9,25 @@ use std::path::{Path, PathBuf};
 
 use super::notice::display_name;
 use super::outcome::{Outcome, Reason};
-use super::policy::{Patterns, Roots};
+use super::policy::{Below, Patterns, Roots};
 use crate::sdk::wire::file::InstanceLimits;
-use crate::sys::beneath::{Facts, FileId, Kind, ResolveError, on_kernel_file_system, resolve};
+use crate::sys::beneath::{Facts, FileId, Kind, ResolveError, Resolved, on_kernel_file_system, resolve};
 
 /// Most files of one set that are held open, whatever the server allows: each costs a descriptor.
 const SET_MAX: u64 = 256;
+
+/// What the files of one answer are measured by.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    /// Where they may lie.
+    pub roots: &'a Roots,
+    /// Names they may not have.
+    pub denied: &'a Patterns,
+    /// The server's limits, absent when they could not be read.
+    pub limits: Option<InstanceLimits>,
+    /// Takes every secret that the runner knows out of a name.
+    pub mask: &'a dyn Fn(&str) -> String,
+}
 
 /// An announced file that passed its own checks, open for reading.
 #[derive(Debug)]
@@ -44,42 +57,45 @@ impl From<Reason> for Refused {
     }
 }
 
-/// Checks one announced path; the first fault in the order of D-M3-12-4 is the reason.
+/// Checks one announced path; the first fault in the order of D-M3-12-4 is the reason. The limits do not matter here.
 ///
 /// `announced` is the path as written; relative ones belong to the working directory. `~`, variables, URLs, quotes and
-/// percent signs mean nothing here (C9-11, C10-11). `mask` takes known secrets out of the name.
+/// percent signs mean nothing here (C9-11, C10-11).
 ///
 /// # Errors
 /// [`Refused`].
-pub fn check(
-    announced: &str,
-    roots: &Roots,
-    denied: &Patterns,
-    mask: &dyn Fn(&str) -> String,
-) -> Result<Candidate, Refused> {
-    // A line break or another control character is a path that nobody meant (C10-09).
-    if announced.is_empty() || announced.chars().any(char::is_control) {
-        return Err(Reason::NotFound.into());
-    }
-    let resolved = resolve(roots.working_dir(), Path::new(announced)).map_err(|error| match error {
-        ResolveError::NotFound => Reason::NotFound,
-        ResolveError::Kernel => Reason::OutsideAllowedRoots,
-    })?;
-    let id = Some(resolved.id());
-    let refused = |reason| Refused { reason, id };
-    let below = roots.find(&resolved).ok_or(refused(Reason::OutsideAllowedRoots))?;
-    if denied.deny(&below.relative, announced) {
+pub fn check(announced: &str, rules: &Rules<'_>) -> Result<Candidate, Refused> {
+    let resolved = real_path(announced, rules)?;
+    let refused = |reason| Refused { reason, id: Some(resolved.id()) };
+    let below = rules.roots.find(&resolved).ok_or(refused(Reason::OutsideAllowedRoots))?;
+    if rules.denied.deny(&below.relative, announced) {
         return Err(refused(Reason::DeniedPattern));
     }
-    // From here on the name is not used again: what was opened is what is checked and sent.
-    let seen = below.root.dir.look(&below.relative).map_err(|_| refused(Reason::NotFound))?;
-    let facts = seen.facts().map_err(|_| refused(Reason::NotFound))?;
-    if on_kernel_file_system(&seen).unwrap_or(true) {
-        return Err(refused(Reason::OutsideAllowedRoots));
+    let (facts, file) = open(&below).map_err(refused)?;
+    Ok(Candidate { name: display_name(announced, rules.mask), real_path: resolved.path(), facts, file })
+}
+
+/// A line break or another control character makes a path that nobody meant (C10-09).
+fn real_path(announced: &str, rules: &Rules<'_>) -> Result<Resolved, Reason> {
+    if announced.is_empty() || announced.chars().any(char::is_control) {
+        return Err(Reason::NotFound);
     }
-    check_facts(&facts).map_err(refused)?;
-    let file = seen.open_for_reading().map_err(|_| refused(Reason::NotFound))?;
-    Ok(Candidate { name: display_name(announced, mask), real_path: resolved.path(), facts, file })
+    resolve(rules.roots.working_dir(), Path::new(announced)).map_err(|error| match error {
+        ResolveError::NotFound => Reason::NotFound,
+        ResolveError::Kernel => Reason::OutsideAllowedRoots,
+    })
+}
+
+/// Opens the file below its root; from here on no name is used, what was opened is what is checked and sent.
+fn open(below: &Below<'_>) -> Result<(Facts, File), Reason> {
+    let seen = below.root.dir.look(&below.relative).map_err(|_| Reason::NotFound)?;
+    let facts = seen.facts().map_err(|_| Reason::NotFound)?;
+    if on_kernel_file_system(&seen).unwrap_or(true) {
+        return Err(Reason::OutsideAllowedRoots);
+    }
+    check_facts(&facts)?;
+    let file = seen.open_for_reading().map_err(|_| Reason::NotFound)?;
+    Ok((facts, file))
 }
 
 fn check_facts(facts: &Facts) -> Result<(), Reason> {
@@ -102,19 +118,12 @@ struct Checked {
 
 /// Checks the whole set: every file passes, or none is sent (D-M3-12-5).
 ///
-/// `limits` are the server's, absent when they could not be read.
-///
 /// # Errors
 /// One outcome for each distinct file, in the order of announcement.
-pub fn check_set(
-    paths: &[String],
-    roots: &Roots,
-    denied: &Patterns,
-    limits: Option<&InstanceLimits>,
-    mask: &dyn Fn(&str) -> String,
-) -> Result<Vec<Candidate>, Vec<Outcome>> {
+pub fn check_set(paths: &[String], rules: &Rules<'_>) -> Result<Vec<Candidate>, Vec<Outcome>> {
+    let limits = rules.limits;
     let most = limits.map_or(0, |limits| limits.message_max_attachments.min(SET_MAX));
-    let files = check_each(paths, roots, denied, most, mask);
+    let files = check_each(paths, rules, most);
     let passed = files.iter().filter(|file| file.result.is_ok()).count();
     let too_many = u64::try_from(passed).unwrap_or(u64::MAX) > most;
     let verdict = |file: &Checked| match (&file.result, limits) {
@@ -133,18 +142,12 @@ pub fn check_set(
 }
 
 /// Every distinct file of `paths` with its own check, holding at most `most` of them open.
-fn check_each(
-    paths: &[String],
-    roots: &Roots,
-    denied: &Patterns,
-    most: u64,
-    mask: &dyn Fn(&str) -> String,
-) -> Vec<Checked> {
+fn check_each(paths: &[String], rules: &Rules<'_>, most: u64) -> Vec<Checked> {
     let mut files = Vec::new();
     let mut seen = std::collections::HashSet::new();
     let mut held = 0;
     for path in paths {
-        let mut file = check_one(path, roots, denied, mask);
+        let mut file = check_one(path, rules);
         if file.id.is_some_and(|id| !seen.insert(id)) {
             continue;
         }
@@ -159,8 +162,8 @@ fn check_each(
     files
 }
 
-fn check_one(path: &str, roots: &Roots, denied: &Patterns, mask: &dyn Fn(&str) -> String) -> Checked {
-    match check(path, roots, denied, mask) {
+fn check_one(path: &str, rules: &Rules<'_>) -> Checked {
+    match check(path, rules) {
         Ok(candidate) => Checked {
             name: candidate.name.clone(),
             id: Some(candidate.facts.id),
@@ -168,7 +171,7 @@ fn check_one(path: &str, roots: &Roots, denied: &Patterns, mask: &dyn Fn(&str) -
             result: Ok(Some(candidate)),
         },
         Err(Refused { reason, id }) => {
-            Checked { name: display_name(path, mask), id, size: 0, result: Err(reason) }
+            Checked { name: display_name(path, rules.mask), id, size: 0, result: Err(reason) }
         }
     }
 }

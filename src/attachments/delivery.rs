@@ -119,4 +119,6 @@ fn abort(run: Uuid, file_id: Uuid, uploads: &dyn Uploads) {
 }
 
 #[cfg(test)]
+mod fake;
+#[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ pub mod notice;
 pub mod outcome;
 pub mod policy;
 pub mod record;
+pub mod set;
 pub mod staging;
 #[cfg(test)]
 mod world;

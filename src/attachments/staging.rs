@@ -4,7 +4,7 @@
 //! length, hash and bytes belong together whatever happens to the original. The copies lie under the state directory,
 //! where the turn does not work. This module must not know of the server.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -96,19 +96,10 @@ impl Staging {
 
     /// Removes the copies of this answer; nothing to remove is fine.
     pub fn remove(&self) -> io::Result<()> {
-        let parent = match Dir::open(&self.state_dir)?.dir(&self.run_dir()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            other => other?,
-        };
-        let name = OsString::from(self.answer.to_string());
-        let dir = match parent.dir(Path::new(&name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            other => other?,
-        };
-        for copy in dir.names()? {
-            dir.unlink(&copy?)?;
+        match Dir::open(&self.state_dir)?.dir(&self.run_dir()) {
+            Ok(run) => remove_answer(&run, self.answer.to_string().as_ref()),
+            Err(error) => missing_is_fine(error),
         }
-        parent.remove_dir(&name)
     }
 
     fn remove_or_log(&self) {
@@ -132,6 +123,40 @@ impl Staging {
     fn relative(&self) -> PathBuf {
         self.run_dir().join(self.answer.to_string())
     }
+}
+
+/// Removes the copies of every answer of a run, at its end; nothing to remove is fine.
+pub fn remove_run(state_dir: &Path, run_id: Uuid) -> io::Result<()> {
+    let name = OsString::from(run_id.to_string());
+    let outgoing = match Dir::open(state_dir)?.dir(Path::new(OUTGOING)) {
+        Err(error) => return missing_is_fine(error),
+        Ok(outgoing) => outgoing,
+    };
+    let run = match outgoing.dir(Path::new(&name)) {
+        Err(error) => return missing_is_fine(error),
+        Ok(run) => run,
+    };
+    for answer in run.names()? {
+        remove_answer(&run, &answer?)?;
+    }
+    outgoing.remove_dir(&name)
+}
+
+/// Removes one answer's directory with the copies in it.
+fn remove_answer(run: &Dir, name: &OsStr) -> io::Result<()> {
+    match run.dir(Path::new(name)) {
+        Err(error) => missing_is_fine(error),
+        Ok(dir) => {
+            for copy in dir.names()? {
+                dir.unlink(&copy?)?;
+            }
+            run.remove_dir(name)
+        }
+    }
+}
+
+fn missing_is_fine(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 /// Positions count from one.

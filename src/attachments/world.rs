@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::attachments::policy::{Places, ROOT_NAMES, Roots};
+use crate::attachments::candidate::{Candidate, Rules, check};
+use crate::attachments::policy::{Patterns, Places, ROOT_NAMES, Roots};
 use crate::sdk::wire::run::ToolClass;
 use crate::sys::beneath::{Dir, FileId};
 
@@ -107,6 +108,13 @@ impl World {
     pub fn roots(&self) -> Roots {
         Roots::open(&self.places(), &ROOT_NAMES, ToolClass::Scoped).unwrap()
     }
+}
+
+/// Checks the path in the usual world; the file must pass.
+pub fn candidate(world: &World, path: &str) -> Candidate {
+    let (roots, denied) = (world.roots(), Patterns::new(PATTERNS));
+    let rules = Rules { roots: &roots, denied: &denied, limits: None, mask: &|text| text.to_owned() };
+    check(path, &rules).unwrap()
 }
 
 impl Drop for World {

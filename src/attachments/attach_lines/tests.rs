@@ -1,3 +1,5 @@
+//! Tests of `ATTACH:` lines: the rows of the rules, the given cases, and a Markdown parser as the judge of fences.
+
 use proptest::prelude::*;
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag, TagEnd};
 

@@ -301,8 +301,9 @@ const ATTACKS: &[(&str, &str, &str)] = &[
 /// The reason code, or [`FINE`].
 fn answer(world: &World, path: &str) -> &'static str {
     let path = path.replace("{top}", world.at("").to_str().unwrap().trim_end_matches('/'));
-    let denied = Patterns::new(PATTERNS);
-    match check(&path, &world.roots(), &denied, &|text| text.to_owned()) {
+    let (roots, denied) = (world.roots(), Patterns::new(PATTERNS));
+    let rules = Rules { roots: &roots, denied: &denied, limits: None, mask: &|text| text.to_owned() };
+    match check(&path, &rules) {
         Ok(candidate) => {
             let text = std::io::read_to_string(&candidate.file).unwrap();
             assert_ne!(text, CANARY, "{path}");
@@ -324,4 +325,69 @@ fn every_attack_has_its_answer() {
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Pieces that a hostile path is made of.
+const PIECES: &[&str] = &[
+    "..",
+    ".",
+    "",
+    "out",
+    "docs",
+    "up",
+    "to-root",
+    "to-state",
+    "to-other-dir",
+    "to-inbox-of-other",
+    "near-dir",
+    "home",
+    "projects",
+    "website",
+    "other",
+    "state",
+    "files",
+    "thread",
+    "file",
+    "tmp",
+    "run",
+    "sessions",
+    "ref",
+    ".ssh",
+    ".env",
+    "a.txt",
+    "x",
+    "private.txt",
+    "id_ed25519",
+    "data.csv",
+    "summary.txt",
+    "evil",
+    "notes.txt",
+    "innocent",
+    "config",
+    "inbox.sqlite3",
+    "proc",
+    "self",
+    "environ",
+    "cwd",
+    "chain-1",
+    "loop",
+    "pipe",
+    "hard.txt",
+    "README.md",
+];
+
+/// Whatever is announced: nothing that must not leave is ever opened, and nothing panics or blocks.
+#[test]
+fn no_path_made_of_these_pieces_leads_out() {
+    use proptest::prelude::*;
+    let world = World::new();
+    layout(&world);
+    let piece = prop::sample::select(PIECES);
+    let path = (prop::sample::select(&["", "/", "{top}/"][..]), prop::collection::vec(piece, 1..8));
+    let config = ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() };
+    let run = proptest::test_runner::TestRunner::new(config).run(&path, |(start, pieces)| {
+        answer(&world, &format!("{start}{}", pieces.join("/")));
+        Ok(())
+    });
+    run.unwrap();
 }

@@ -1,271 +1,19 @@
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::io;
+//! Tests of the upload of a set against the fake server, each operation spoilt in turn.
 
 use sha2::{Digest, Sha256};
 
+use super::fake::{Disk, Server, Spoil, no};
 use super::*;
-use crate::attachments::candidate::check;
 use crate::attachments::outcome::{Reason, Refusal};
-use crate::attachments::policy::Patterns;
 use crate::attachments::staging::hex;
-use crate::attachments::world::{PATTERNS, World};
+use crate::attachments::world::{World, candidate};
 use crate::sdk::bound::HoldReason;
 use crate::sdk::error::TransportError;
 use crate::sdk::wire::file::{UploadMode, UploadPhase};
-use crate::sdk::wire::message::ScanStatus;
 use crate::sdk::wire::problem::Problem;
-
-fn no(problem: Problem) -> RunError {
-    RunError::Problem(Box::new(problem))
-}
-
-/// Length of a part of the fake server, so small that the files have several.
-const PART: u64 = 4;
 
 /// The files of the usual set: three parts, one part, two parts.
 const CONTENTS: [&str; 3] = ["0123456789", "abc", "ABCDEFGH"];
-
-/// How an operation is spoilt.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Spoil {
-    /// It is not done, and nothing after it is: the runner died before it.
-    DiesBefore,
-    /// It is done, and nothing after it is: the runner died before it heard the answer.
-    DiesAfter,
-    /// It is not done and says so; the runner goes on.
-    Fails,
-    /// It is done, but the answer is lost; the runner goes on.
-    AnswerLost,
-}
-
-/// Counts the operations of server and disk together, and spoils one of them.
-#[derive(Default)]
-struct Fate {
-    count: Cell<usize>,
-    spoilt: Cell<Option<(usize, Spoil)>>,
-    dead: Cell<bool>,
-}
-
-/// What becomes of one operation.
-#[derive(PartialEq)]
-enum Course {
-    Done,
-    DoneUnheard,
-    NotDone,
-}
-
-impl Fate {
-    fn next(&self) -> Course {
-        self.count.set(self.count.get() + 1);
-        if self.dead.get() {
-            return Course::NotDone;
-        }
-        let Some((number, spoil)) = self.spoilt.get().filter(|(number, _)| *number == self.count.get())
-        else {
-            return Course::Done;
-        };
-        let _ = number;
-        self.dead.set(matches!(spoil, Spoil::DiesBefore | Spoil::DiesAfter));
-        match spoil {
-            Spoil::DiesBefore | Spoil::Fails => Course::NotDone,
-            Spoil::DiesAfter | Spoil::AnswerLost => Course::DoneUnheard,
-        }
-    }
-}
-
-/// One session of the fake server.
-#[derive(Clone, Debug)]
-struct Session {
-    name: String,
-    size: u64,
-    sha256: String,
-    state: UploadPhase,
-    parts: BTreeMap<u32, Vec<u8>>,
-    completions: usize,
-}
-
-impl Session {
-    fn bytes(&self) -> Vec<u8> {
-        self.parts.values().flatten().copied().collect()
-    }
-}
-
-/// A server with the contract's upload rules.
-#[derive(Default)]
-struct Server {
-    fate: Fate,
-    sessions: RefCell<Vec<(Uuid, Session)>>,
-    keys: RefCell<BTreeMap<Uuid, Uuid>>,
-    log: RefCell<Vec<&'static str>>,
-    /// Answers given instead of the real one: operation, how many are let through before, answer.
-    scripted: RefCell<Vec<(&'static str, usize, RunError)>>,
-    mode: Cell<Option<UploadMode>>,
-}
-
-impl Server {
-    /// Runs `act` as operation `name`, unless fate or script have it otherwise.
-    fn operate<T>(
-        &self,
-        name: &'static str,
-        act: impl FnOnce() -> Result<T, RunError>,
-    ) -> Result<T, RunError> {
-        self.log.borrow_mut().push(name);
-        if let Some(fault) = self.scripted(name) {
-            return Err(fault);
-        }
-        let course = self.fate.next();
-        let result = if course == Course::NotDone { None } else { Some(act()) };
-        match (course, result) {
-            (Course::Done, Some(result)) => result,
-            _ if self.fate.dead.get() => Err(RunError::ShutDown),
-            _ => Err(RunError::Transport(TransportError::Broken)),
-        }
-    }
-
-    fn scripted(&self, name: &str) -> Option<RunError> {
-        let mut scripted = self.scripted.borrow_mut();
-        let at = scripted.iter().position(|(operation, _, _)| *operation == name)?;
-        if scripted[at].1 > 0 {
-            scripted[at].1 -= 1;
-            return None;
-        }
-        Some(scripted.remove(at).2)
-    }
-
-    fn with<T>(
-        &self,
-        id: Uuid,
-        act: impl FnOnce(&mut Session) -> Result<T, RunError>,
-    ) -> Result<T, RunError> {
-        let mut sessions = self.sessions.borrow_mut();
-        let found = sessions.iter_mut().find(|(own, _)| *own == id);
-        found.map_or(Err(no(Problem::new(404, "not_found"))), |(_, session)| act(session))
-    }
-
-    fn count(&self, name: &str) -> usize {
-        self.log.borrow().iter().filter(|own| **own == name).count()
-    }
-
-    fn states(&self) -> Vec<UploadPhase> {
-        self.sessions.borrow().iter().map(|(_, session)| session.state).collect()
-    }
-}
-
-fn etag(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-impl Uploads for Server {
-    fn create_upload(&self, key: Uuid, body: &UploadCreate) -> Result<UploadSession, RunError> {
-        self.operate("create", || {
-            let mut keys = self.keys.borrow_mut();
-            let id = *keys.entry(key).or_insert_with(|| {
-                let id = Uuid::now_v7();
-                let session = Session {
-                    name: body.name.clone(),
-                    size: body.size_bytes,
-                    sha256: body.sha256.clone(),
-                    state: UploadPhase::Open,
-                    parts: BTreeMap::new(),
-                    completions: 0,
-                };
-                self.sessions.borrow_mut().push((id, session));
-                id
-            });
-            let count = u32::try_from(body.size_bytes.div_ceil(PART)).unwrap();
-            Ok(UploadSession {
-                file_id: id,
-                mode: self.mode.get().unwrap_or(UploadMode::Direct),
-                part_size_bytes: PART,
-                parts: (1..=count)
-                    .map(|part_number| UploadPart { part_number, headers: Vec::new() })
-                    .collect(),
-                expires_at: serde_json::from_str("\"2030-01-01T00:00:00.000Z\"").unwrap(),
-            })
-        })
-    }
-
-    fn upload_part(&self, file_id: Uuid, part: &UploadPart, bytes: &[u8]) -> Result<PartResult, RunError> {
-        let number = part.part_number;
-        self.operate("part", || {
-            self.with(file_id, |session| {
-                if session.state != UploadPhase::Open {
-                    return Err(no(Problem::new(410, "gone")));
-                }
-                let stored = session.parts.entry(number).or_insert_with(|| bytes.to_vec());
-                if stored != bytes {
-                    return Err(no(Problem::new(409, "conflict").because("part_conflict")));
-                }
-                Ok(PartResult { part_number: number, etag: etag(bytes), size_bytes: None })
-            })
-        })
-    }
-
-    fn get_upload(&self, file_id: Uuid) -> Result<UploadState, RunError> {
-        self.operate("get", || {
-            self.with(file_id, |session| {
-                let part = |(number, bytes): (&u32, &Vec<u8>)| PartResult {
-                    part_number: *number,
-                    etag: etag(bytes),
-                    size_bytes: Some(bytes.len() as u64),
-                };
-                let parts = session.parts.iter().map(part).collect();
-                Ok(UploadState { file_id, state: session.state, part_size_bytes: PART, parts })
-            })
-        })
-    }
-
-    fn complete_upload(&self, file_id: Uuid, _key: Uuid, body: &UploadComplete) -> Result<File, RunError> {
-        self.operate("complete", || {
-            self.with(file_id, |session| {
-                let etags: Vec<String> = body.parts.iter().map(|part| part.etag.clone()).collect();
-                let own: Vec<String> = session.parts.values().map(|bytes| etag(bytes)).collect();
-                if etags != own || session.bytes().len() as u64 != session.size {
-                    return Err(no(Problem::new(409, "conflict").because("upload_incomplete")));
-                }
-                session.state = UploadPhase::Completed;
-                session.completions += 1;
-                Ok(File {
-                    file_id,
-                    name: session.name.clone(),
-                    size_bytes: session.size,
-                    sha256: hex(&Sha256::digest(session.bytes())),
-                    mime_type: "text/plain".to_owned(),
-                    scan_status: ScanStatus::Pending,
-                })
-            })
-        })
-    }
-
-    fn abort_upload(&self, file_id: Uuid) -> Result<(), RunError> {
-        self.operate("abort", || {
-            self.with(file_id, |session| match session.state {
-                UploadPhase::Completed => Err(no(Problem::new(409, "invalid_state_transition"))),
-                _ => {
-                    session.state = UploadPhase::Aborted;
-                    Ok(())
-                }
-            })
-        })
-    }
-}
-
-/// A disk that keeps the last stored record, and shares the fate of the server.
-struct Disk<'a> {
-    fate: &'a Fate,
-    stored: AttachmentSetRecord,
-}
-
-impl Persist for Disk<'_> {
-    fn save(&mut self, record: &AttachmentSetRecord) -> io::Result<()> {
-        let course = self.fate.next();
-        if course != Course::NotDone {
-            self.stored = record.clone();
-        }
-        if course == Course::Done { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
-    }
-}
 
 /// A staged set of [`CONTENTS`].
 struct Set {
@@ -276,10 +24,9 @@ struct Set {
 
 fn set() -> Set {
     let world = World::new();
-    let denied = Patterns::new(PATTERNS);
     let candidates = CONTENTS.iter().enumerate().map(|(at, content)| {
         world.file(&format!("projects/website/{at}.txt"), content);
-        check(&format!("{at}.txt"), &world.roots(), &denied, &|text| text.to_owned()).unwrap()
+        candidate(&world, &format!("{at}.txt"))
     });
     let candidates = candidates.collect();
     let staging = Staging::new(&world.at("state"), Uuid::nil(), 1);
@@ -340,9 +87,10 @@ fn a_set_is_uploaded_in_order() {
 /// file exactly once on the server.
 #[test]
 fn c6_11_a_death_at_any_operation_is_resumed_once() {
+    let set = set();
     for spoil in [Spoil::DiesBefore, Spoil::DiesAfter] {
         for number in 1.. {
-            let (server, set) = (Server::default(), set());
+            let server = Server::default();
             server.fate.spoilt.set(Some((number, spoil)));
             let (first, stored) = upload(&server, &set, &set.record);
             let what = format!("{spoil:?} {number}");
@@ -367,9 +115,10 @@ fn c6_11_a_death_at_any_operation_is_resumed_once() {
 /// only the failing file's session is aborted.
 #[test]
 fn all_or_none_when_any_operation_fails() {
+    let set = set();
     for spoil in [Spoil::Fails, Spoil::AnswerLost] {
         for number in 1.. {
-            let (server, set) = (Server::default(), set());
+            let server = Server::default();
             server.fate.spoilt.set(Some((number, spoil)));
             let (delivery, _) = upload(&server, &set, &set.record);
             let what = format!("{spoil:?} {number}");
@@ -387,8 +136,26 @@ fn all_or_none_when_any_operation_fails() {
                 "{what}: a file was started after the failure"
             );
             assert!(server.count("abort") <= 1, "{what}");
+            // Only a session whose creation was never heard of cannot be aborted; it expires.
+            let open = server.states().iter().filter(|state| **state == UploadPhase::Open).count();
+            assert_eq!(open, server.states().len() - server.heard(), "{what}");
         }
     }
+}
+
+#[test]
+fn c6_01_a_lost_answer_is_asked_for_again_with_the_same_key() {
+    let (server, set) = (Server::default(), set());
+    // The record is stored first, then the session is made and its answer lost.
+    server.fate.spoilt.set(Some((2, Spoil::DiesAfter)));
+    let (_, stored) = upload(&server, &set, &set.record);
+    assert_eq!(server.states(), [UploadPhase::Open]);
+    assert!(stored.files[0].create_key.is_some() && stored.files[0].file_id.is_none());
+    server.fate.dead.set(false);
+    let (second, _) = upload(&server, &set, &stored);
+    assert_whole(&server, &second, "again");
+    assert_eq!((server.keys.borrow().len(), server.count("create")), (3, 4));
+    assert_eq!(server.log.borrow()[..3], ["create", "create", "get"]);
 }
 
 fn refused(name: &str, code: &str, reason: Option<&str>) -> Outcome {
@@ -441,7 +208,7 @@ fn c6_03_the_servers_word_counts_on_resume() {
 
 #[test]
 fn c6_03_more_than_was_sent_starts_the_file_anew() {
-    type Change = fn(&mut Session);
+    type Change = fn(&mut super::fake::Session);
     let rows: [(&str, Change); 4] = [
         ("a part that is too long", |session| {
             session.parts.insert(2, b"45678".to_vec());
@@ -467,8 +234,8 @@ fn c6_03_more_than_was_sent_starts_the_file_anew() {
 #[test]
 fn c6_05_refused_credentials_hold_the_set_and_an_ended_run_ends_it() {
     let rows: Vec<(&str, RunError, Delivery)> = vec![
-        ("token of the run", RunError::Hold(HoldReason::TokenRefused), Delivery::Held),
-        ("token of the agent", RunError::Hold(HoldReason::Unauthenticated), Delivery::Held),
+        ("held", RunError::Hold(HoldReason::Unauthenticated), Delivery::Held),
+        ("held for the run", RunError::Hold(HoldReason::TokenRefused), Delivery::Held),
         ("ended", RunError::Ended, Delivery::RunEnded),
         ("stopped", RunError::ShutDown, Delivery::Interrupted),
     ];

@@ -1,3 +1,5 @@
+//! Tests of the roots: which places are one and which never are.
+
 use super::*;
 use crate::attachments::world::World;
 
@@ -11,8 +13,7 @@ fn roots_are_named_and_nothing_else() {
     }
 }
 
-fn names(world: &World, places: &Places<'_>, class: ToolClass) -> Vec<RootName> {
-    let _ = world;
+fn names(places: &Places<'_>, class: ToolClass) -> Vec<RootName> {
     Roots::open(places, &ROOT_NAMES, class).unwrap().names()
 }
 
@@ -20,8 +21,8 @@ fn names(world: &World, places: &Places<'_>, class: ToolClass) -> Vec<RootName> 
 fn chat_has_no_project() {
     let world = World::new();
     let state_only = vec![RootName::ThreadInbox, RootName::RunnerTemp];
-    assert_eq!(names(&world, &world.places(), ToolClass::Chat), state_only);
-    assert_eq!(names(&world, &world.places(), ToolClass::Scoped), ROOT_NAMES);
+    assert_eq!(names(&world.places(), ToolClass::Chat), state_only);
+    assert_eq!(names(&world.places(), ToolClass::Scoped), ROOT_NAMES);
     let narrow = Roots::open(&world.places(), &[RootName::RunnerTemp], ToolClass::Host).unwrap();
     assert_eq!(narrow.names(), [RootName::RunnerTemp]);
 }
@@ -41,7 +42,7 @@ fn places_that_are_never_a_root() {
     ] {
         let project = Dir::open(&path).and_then(|dir| dir.id()).ok();
         let places = Places { working_dir: &path, project, ..world.places() };
-        assert_eq!(names(&world, &places, ToolClass::Scoped), state_only, "{what}");
+        assert_eq!(names(&places, ToolClass::Scoped), state_only, "{what}");
     }
 }
 
@@ -53,12 +54,12 @@ fn another_directory_than_at_the_start_is_no_root() {
     std::fs::rename(&website, world.at("projects/moved")).unwrap();
     std::fs::create_dir(&website).unwrap();
     let state_only = vec![RootName::ThreadInbox, RootName::RunnerTemp];
-    assert_eq!(names(&world, &places, ToolClass::Scoped), state_only);
+    assert_eq!(names(&places, ToolClass::Scoped), state_only);
     std::fs::remove_dir(&website).unwrap();
     std::os::unix::fs::symlink(world.at("projects/other"), &website).unwrap();
-    assert_eq!(names(&world, &places, ToolClass::Scoped), state_only);
+    assert_eq!(names(&places, ToolClass::Scoped), state_only);
     let places = Places { project: None, ..world.places() };
-    assert_eq!(names(&world, &places, ToolClass::Scoped), state_only, "a revoked binding");
+    assert_eq!(names(&places, ToolClass::Scoped), state_only, "a revoked binding");
 }
 
 #[test]
@@ -69,5 +70,5 @@ fn an_inbox_replaced_by_a_link_is_no_root() {
         std::fs::remove_dir_all(&path).unwrap();
         std::os::unix::fs::symlink(world.at(target), &path).unwrap();
     }
-    assert_eq!(names(&world, &world.places(), ToolClass::Scoped), [RootName::Project]);
+    assert_eq!(names(&world.places(), ToolClass::Scoped), [RootName::Project]);
 }

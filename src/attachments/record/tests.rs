@@ -1,3 +1,5 @@
+//! Tests of the record: its form, its damage, its states.
+
 use super::*;
 use crate::attachments::world::World;
 

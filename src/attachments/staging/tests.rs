@@ -1,13 +1,9 @@
+//! Tests of the private copies: their bytes, their modes, and files that change meanwhile.
+
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
-use crate::attachments::candidate::check;
-use crate::attachments::policy::Patterns;
-use crate::attachments::world::{CANARY, PATTERNS, World};
-
-fn candidate(world: &World, path: &str) -> Candidate {
-    check(path, &world.roots(), &Patterns::new(PATTERNS), &|text| text.to_owned()).unwrap()
-}
+use crate::attachments::world::{CANARY, World, candidate};
 
 fn staging(world: &World) -> Staging {
     Staging::new(&world.at("state"), Uuid::nil(), 1)
@@ -136,4 +132,18 @@ fn leftovers_and_planted_links_do_no_harm() {
     let failed = reasons(staging(&world).stage(vec![candidate(&world, "a.txt")]));
     assert_eq!(failed, [Reason::UploadFailed]);
     assert_eq!(std::fs::read_dir(world.at("home")).unwrap().count(), 2);
+}
+
+#[test]
+fn the_copies_of_a_run_go_with_it() {
+    let world = World::new();
+    world.file("projects/website/a.txt", "abc");
+    remove_run(&world.at("state"), Uuid::nil()).unwrap();
+    for answer in [1, 2] {
+        let staging = Staging::new(&world.at("state"), Uuid::nil(), answer);
+        staging.stage(vec![candidate(&world, "a.txt")]).unwrap();
+    }
+    remove_run(&world.at("state"), Uuid::nil()).unwrap();
+    assert_eq!(std::fs::read_dir(world.at("state/outgoing")).unwrap().count(), 0);
+    remove_run(&world.at("state"), Uuid::nil()).unwrap();
 }

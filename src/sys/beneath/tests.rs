@@ -1,3 +1,5 @@
+//! Tests of opening below a directory, with the call of the kernel and with the walk side by side.
+
 use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
