@@ -12,7 +12,7 @@ use super::record::TurnRecord;
 use super::waiting::STATUS_LINE;
 use super::{Run, channels};
 use crate::attachments::attach_lines::Split;
-use crate::attachments::candidate::check_set;
+use crate::attachments::candidate::{Rules, check_set};
 use crate::attachments::delivery::{self, Delivery, Means, Uploads};
 use crate::attachments::notice;
 use crate::attachments::outcome::{Outcome, Reason};
@@ -112,8 +112,8 @@ fn new_set(run: &mut Run, position: u32, paths: &[String]) -> Result<AttachmentS
     let denied = Patterns::new(&run.shared.config.runner.attach_denied_patterns);
     let mask = run.mask.clone();
     let mask = |text: &str| mask.apply(text).into_owned();
-    let staged = check_set(paths, &roots, &denied, limits.as_ref(), &mask)
-        .and_then(|candidates| staging(run, position).stage(candidates));
+    let rules = Rules { roots: &roots, denied: &denied, limits, mask: &mask };
+    let staged = check_set(paths, &rules).and_then(|candidates| staging(run, position).stage(candidates));
     Ok(match staged {
         Ok(staged) => AttachmentSetRecord::staged(run.run_id, position, staged),
         Err(outcomes) => AttachmentSetRecord::refused(run.run_id, position, outcomes),

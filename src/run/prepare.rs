@@ -294,7 +294,7 @@ fn turn_environment(run: &mut Run, mode: BillingMode) -> Result<TurnEnv, End> {
         mode,
         state_dir: shared.state.root(),
         temp_dir: &shared.state.run_temp(run.run_id),
-        api_key: key.as_ref().map(|key| key.expose()),
+        api_key: key.as_ref(),
         turn_env: &turn_env,
         forward_ssh_agent: runner.forward_ssh_agent,
         passwd_home: environment::passwd_home(),

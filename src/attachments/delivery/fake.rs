@@ -101,7 +101,11 @@ pub struct Server {
 
 impl Server {
     /// Runs `act` as operation `name`, unless fate or script have it otherwise.
-    fn operate<T>(&self, name: &'static str, act: impl FnOnce() -> Result<T, RunError>) -> Result<T, RunError> {
+    fn operate<T>(
+        &self,
+        name: &'static str,
+        act: impl FnOnce() -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
         self.log.borrow_mut().push(name);
         if let Some(fault) = self.scripted(name) {
             return Err(fault);
@@ -128,7 +132,11 @@ impl Server {
         Some(scripted.remove(at).2)
     }
 
-    fn with<T>(&self, id: Uuid, act: impl FnOnce(&mut Session) -> Result<T, RunError>) -> Result<T, RunError> {
+    fn with<T>(
+        &self,
+        id: Uuid,
+        act: impl FnOnce(&mut Session) -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
         let mut sessions = self.sessions.borrow_mut();
         let found = sessions.iter_mut().find(|(own, _)| *own == id);
         found.map_or(Err(no(Problem::new(404, "not_found"))), |(_, session)| act(session))

@@ -54,8 +54,6 @@ pub struct Turn {
     pub(super) decided: Option<End>,
     /// The title of the first answer, proposed once the run has completed.
     pub(super) title: Option<String>,
-    /// Text of the newest message of the model.
-    pub(super) last_text: LastText,
     pub(super) clock: limits::Clock,
     /// The CLI was asked to make room once.
     pub(super) compacted: bool,
@@ -83,13 +81,6 @@ pub struct Again {
     pub(super) first_texts: Vec<String>,
 }
 
-/// The newest message of the model and its text.
-#[derive(Default)]
-pub struct LastText {
-    pub(super) message: Option<String>,
-    pub(super) text: String,
-}
-
 impl Stream {
     /// Opens the recording at `path` from its start.
     pub fn open(path: &Path, line_limit: u64) -> std::io::Result<Stream> {
@@ -112,7 +103,6 @@ impl Turn {
             again: None,
             decided: None,
             title: None,
-            last_text: LastText::default(),
             clock: limits::Clock::begin(begun),
             compacted: false,
             to_repeat: Vec::new(),

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::process::Ended;
 use super::{Turn, session, stdin};
 use crate::claude::error_table::{Failure, Reason, StartFault, start_fault};
+use crate::claude::message;
 use crate::claude::progress::{Effect, FailedTurn, Outcome};
 use crate::run::end::{Cause, End};
 use crate::run::finish::Totals;
@@ -131,11 +132,20 @@ pub fn after_exit(run: &mut Run, turn: &mut Turn, exit: Ended) -> Result<Option<
     }
     let signalled = run.record.as_ref().is_some_and(|record| record.get().signalled);
     if exit == Ended::Known(Exit::Code(0)) && turn.progress.text_seen() && !signalled {
-        let text = format!("{}{MAY_BE_INCOMPLETE}", turn.last_text.text);
-        answer::post(run, turn, turn.progress.answers() + 1, &text)?;
-        return Ok(Some(End::by(Cause::Completed)));
+        if let Some(text) = last_text(run, turn) {
+            answer::post(run, turn, turn.progress.answers() + 1, &format!("{text}{MAY_BE_INCOMPLETE}"))?;
+            return Ok(Some(End::by(Cause::Completed)));
+        }
     }
     Ok(Some(End::by(Cause::NoResult).telling(NO_ANSWER)))
+}
+
+/// The text of the model's newest message, read once more from the recording.
+fn last_text(run: &Run, turn: &Turn) -> Option<String> {
+    let session = run.record.as_ref()?.get().processes.last()?.session;
+    let path = run.shared.state.process(run.run_id, session, turn.process).stream;
+    let mut stream = std::fs::File::open(path).ok()?;
+    message::last_text(&mut stream, run.shared.config.runner.stream_line_limit).ok()?
 }
 
 /// The end that the last result that names a sent line means.

@@ -71,28 +71,14 @@ fn take(run: &mut Run, turn: &mut Turn, message: Option<Message>) -> Result<(), 
         log::debug!("code=stream_noise run={}", run.run_id);
         return Ok(());
     };
-    turn.usage.on(&message);
     let mask = run.mask.clone();
     let mut sink = Sink { document: &mut run.document, mask: &|text| mask.apply(text), now: Time::now() };
     turn.live_box.on(&message, &mut sink);
-    note_text(turn, &message);
+    turn.usage.on(&message);
     for effect in turn.progress.on(message) {
         act(run, turn, effect)?;
     }
     Ok(())
-}
-
-/// Keeps the text of the model's newest message, in case no result follows.
-fn note_text(turn: &mut Turn, message: &Message) {
-    let Message::Assistant(assistant) = message else { return };
-    if assistant.parent_tool_use_id.is_some() || assistant.error.is_some() || assistant.text.is_empty() {
-        return;
-    }
-    if turn.last_text.message != assistant.id {
-        turn.last_text.text.clear();
-    }
-    turn.last_text.message.clone_from(&assistant.id);
-    turn.last_text.text.push_str(&assistant.text);
 }
 
 fn act(run: &mut Run, turn: &mut Turn, effect: Effect) -> Result<(), End> {
