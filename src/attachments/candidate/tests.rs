@@ -310,3 +310,17 @@ fn c5_01_a_swapped_directory_never_leads_outside() {
     });
     assert!(read.iter().all(|text| text.as_deref() == Some("INSIDE")));
 }
+
+/// The same without chance: the directory is swapped right between the decision and the open.
+#[test]
+fn c5_01_a_directory_swapped_after_the_decision_is_not_opened() {
+    let world = World::new();
+    world.file("projects/website/out/a.txt", "INSIDE");
+    world.file("home/private/a.txt", CANARY);
+    let (roots, denied) = (world.roots(), Patterns::new(PATTERNS));
+    let resolved = real_path("out/a.txt", &rules(&roots, &denied, None)).unwrap();
+    let below = roots.find(&resolved).unwrap();
+    std::fs::rename(world.at("projects/website/out"), world.at("projects/website/moved")).unwrap();
+    world.link(world.at("home/private"), "projects/website/out");
+    assert_eq!(open(&below).map(|_| ()), Err(Reason::NotFound));
+}
