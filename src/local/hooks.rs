@@ -149,7 +149,7 @@ impl Gate {
     pub fn reached(&self, limit: Duration) -> bool {
         let guard = lock(&self.0.0);
         let waited = self.0.1.wait_timeout_while(guard, limit, |gate| gate.waiting == 0);
-        waited.map_or(false, |(gate, _)| gate.waiting > 0)
+        waited.is_ok_and(|(gate, _)| gate.waiting > 0)
     }
 
     /// Stands at the gate until it opens.
