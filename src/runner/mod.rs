@@ -1,8 +1,529 @@
-//! The main thread.
+//! The main thread: one loop over one event enum. It owns the run table, the slots, the inbox and the poll
+//! position, and it never waits for the network; the gateway, courier and heartbeat threads do.
+//!
+//! A run's life here: event, check, inbox, acknowledgement (`intake`), thread (`launch`), end.
+//!
+//! Order that must hold: what a crash must not lose is committed before its acknowledgement is queued, and
+//! after a start no run thread begins before the server has been asked, without waiting, until it had
+//! nothing more to say.
 
-pub mod channels;
+mod clock;
 pub mod courier;
 pub mod event;
+mod intake;
+mod launch;
 pub mod readiness;
 pub mod sweep;
 pub mod table;
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, select_biased, unbounded};
+use uuid::Uuid;
+
+use crate::claude::version::Probed;
+use crate::config::Config;
+use crate::run::state_dir::StateDir;
+use crate::run::workspace::Workspaces;
+use crate::run::{RunSays, Shared};
+use crate::sdk::client::Client;
+use crate::sdk::error::ApiError;
+use crate::sdk::gateway::{self, Gateway, GatewayEvent, GatewaySettings};
+use crate::sdk::heartbeat::{self, HeartbeatEvent, Heartbeats, interval_from_server};
+use crate::sdk::store::{Store, StoreError};
+use crate::sdk::verify::Verifier;
+use crate::sdk::wire;
+use crate::sdk::wire::file::PrincipalKind;
+use crate::sys::lock::FileLock;
+use crate::sys::notify::service_notify;
+use crate::sys::private;
+use crate::sys::signals::SignalSeen;
+
+use clock::Due;
+use courier::{Connection, Courier, Done, Job};
+use event::Event;
+use table::{RunTable, Slots};
+
+/// Longest time that polls may be answered `superseded_poll` before a runner without live turns gives up.
+const SUPERSEDED_LIMIT: Duration = Duration::from_secs(5 * 60);
+
+/// Most events of one answer of the long poll: small enough to be stored between two signals.
+const MAX_EVENTS: u32 = 100;
+
+/// Why a runner did not start, or gave up.
+#[derive(Debug)]
+pub enum RunnerFault {
+    /// The state directory cannot be used.
+    StateDir(std::io::Error),
+    /// Another runner owns the state directory.
+    StateDirInUse,
+    /// The inbox cannot be used.
+    Store(StoreError),
+    /// The HTTP client cannot be made.
+    Client(ApiError),
+    /// A thread or descriptor is refused by the system.
+    System(std::io::Error),
+    /// The server refuses the agent token.
+    TokenRefused,
+    /// The server is another instance than configured.
+    WrongInstance,
+    /// The token belongs to a person.
+    NotAnAgent,
+    /// Another runner polls with the same consumer.
+    Superseded,
+}
+
+impl RunnerFault {
+    /// The stable code for the log.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::StateDir(_) => "state_dir_unusable",
+            Self::StateDirInUse => "state_dir_in_use",
+            Self::Store(_) => "inbox_unusable",
+            Self::Client(_) => "client_unusable",
+            Self::System(_) => "system_refused",
+            Self::TokenRefused => "agent_token_refused",
+            Self::WrongInstance => "wrong_instance",
+            Self::NotAnAgent => "not_an_agent",
+            Self::Superseded => "gateway_superseded",
+        }
+    }
+}
+
+impl fmt::Display for RunnerFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StateDir(fault) => write!(f, "runner.state_dir cannot be used ({})", fault.kind()),
+            Self::StateDirInUse => write!(
+                f,
+                "another runner uses this runner.state_dir; stop it or give this one a directory of its own"
+            ),
+            Self::Store(fault) => {
+                write!(f, "the inbox in runner.state_dir cannot be used ({})", fault.code())
+            }
+            Self::Client(fault) => write!(f, "no client for runner.server_url: {fault}"),
+            Self::System(fault) => write!(f, "the system refused a thread or descriptor ({})", fault.kind()),
+            Self::TokenRefused => write!(f, "the server refused the token of runner.agent_token_ref"),
+            Self::WrongInstance => write!(f, "the server is another instance than runner.instance_id"),
+            Self::NotAnAgent => write!(f, "the token of runner.agent_token_ref belongs to no agent"),
+            Self::Superseded => {
+                write!(f, "another runner polls with the same runner.consumer; only one may run")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RunnerFault {}
+
+/// How far the runner is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing is known of the server yet.
+    Connecting,
+    /// The server is asked until it has nothing more to say; no run thread begins.
+    Draining,
+    /// The ordinary state.
+    Serving,
+    /// Nothing new; run threads let go of their turns.
+    Stopping,
+}
+
+/// Asks a runner in the same process to stop, as SIGTERM does.
+#[derive(Clone)]
+pub struct StopHandle(Sender<SignalSeen>);
+
+impl StopHandle {
+    /// Asks once; a second call ends the runner at once.
+    pub fn stop(&self) {
+        // A runner that has ended needs no stop.
+        let _ = self.0.send(SignalSeen::Terminate);
+    }
+}
+
+/// One runner.
+pub struct Runner {
+    shared: Arc<Shared>,
+    store: Store,
+    /// Held as long as the runner lives.
+    _state_lock: FileLock,
+    phase: Phase,
+    courier: Courier,
+    gateway: Option<Gateway>,
+    heartbeats: Option<Heartbeats>,
+    verifier: Option<Verifier>,
+    table: RunTable,
+    slots: Slots,
+    /// Runs whose token was superseded: no thread until a newer one comes.
+    parked: HashMap<Uuid, Instant>,
+    /// Tokens of ended runs, for follow-ups that come late.
+    late_tokens: HashMap<Uuid, crate::sdk::bound::TokenCell>,
+    /// Events whose `kid` is unknown until the keys are loaded.
+    waiting_for_keys: Vec<wire::event::Event>,
+    probed: Option<Probed>,
+    position: Option<i64>,
+    superseded_since: Option<Instant>,
+    heartbeat_interval: Duration,
+    due: Due,
+    inbound: Inbound,
+    outbound: Outbound,
+}
+
+/// Where the main thread hears from the others.
+struct Inbound {
+    signals: Receiver<SignalSeen>,
+    runs: Receiver<(Uuid, RunSays)>,
+    gateway: Receiver<GatewayEvent>,
+    courier: Receiver<Done>,
+    heartbeat: Receiver<HeartbeatEvent>,
+    probe: Receiver<Probed>,
+}
+
+/// What the others are given to speak into.
+struct Outbound {
+    signals: Sender<SignalSeen>,
+    runs: Sender<(Uuid, RunSays)>,
+    gateway: Sender<GatewayEvent>,
+    heartbeat: Sender<HeartbeatEvent>,
+    probe: Sender<Probed>,
+}
+
+impl Runner {
+    /// Takes the state directory and starts the courier; nothing is sent yet. `environment`: the variables of
+    /// the runner's own process, from which a turn's allow list picks.
+    ///
+    /// # Errors
+    /// See [`RunnerFault`].
+    pub fn new(
+        config: Config,
+        workspaces: Workspaces,
+        environment: Vec<(OsString, OsString)>,
+    ) -> Result<Runner, RunnerFault> {
+        let state = StateDir::new(&config.runner.state_dir);
+        for directory in state.directories() {
+            private::create_dir_all(&directory).map_err(RunnerFault::StateDir)?;
+        }
+        let lock = FileLock::try_acquire(&state.runner_lock()).map_err(RunnerFault::StateDir)?;
+        let lock = lock.ok_or(RunnerFault::StateDirInUse)?;
+        let store = Store::open(&state.inbox()).map_err(RunnerFault::Store)?;
+        if store.moved_aside().is_some() {
+            log::error!("code=inbox_damaged_moved_aside");
+        }
+        let client = Client::new(crate::run::client_settings(&config)).map_err(RunnerFault::Client)?;
+        let (inbound, outbound, done) = channels();
+        let courier = Courier::spawn(client.fork(), config.runner.consumer.clone(), done)
+            .map_err(RunnerFault::System)?;
+        let heartbeat_interval = config.adapter.heartbeat_interval;
+        let slots = Slots::new(crate::run::parallel_limit(&config));
+        let shared = Shared::new(config, workspaces, environment, client);
+        Ok(Runner {
+            shared: Arc::new(shared),
+            store,
+            _state_lock: lock,
+            phase: Phase::Connecting,
+            courier,
+            gateway: None,
+            heartbeats: None,
+            verifier: None,
+            table: RunTable::default(),
+            slots,
+            parked: HashMap::new(),
+            late_tokens: HashMap::new(),
+            waiting_for_keys: Vec::new(),
+            probed: None,
+            position: None,
+            superseded_since: None,
+            heartbeat_interval,
+            due: Due::default(),
+            inbound,
+            outbound,
+        })
+    }
+
+    /// Where the operating system's signals go.
+    pub fn signal_sender(&self) -> Sender<SignalSeen> {
+        self.outbound.signals.clone()
+    }
+
+    /// Stops the runner from another thread.
+    pub fn stop_handle(&self) -> StopHandle {
+        StopHandle(self.outbound.signals.clone())
+    }
+
+    /// Works until it is told to stop.
+    ///
+    /// # Errors
+    /// What made it give up.
+    pub fn run(mut self) -> Result<(), RunnerFault> {
+        self.probe_in_background().map_err(RunnerFault::System)?;
+        self.courier.send(Job::Connect);
+        let result = self.serve();
+        self.close();
+        result
+    }
+
+    fn serve(&mut self) -> Result<(), RunnerFault> {
+        loop {
+            match self.next_event() {
+                Some(event) => self.on_event(event)?,
+                None => self.on_time()?,
+            }
+            if self.has_stopped() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The next event, or `None` when something is due. A stop is looked at before everything else.
+    fn next_event(&self) -> Option<Event> {
+        let inbound = &self.inbound;
+        select_biased! {
+            recv(inbound.signals) -> seen => seen.ok().map(Event::Signal),
+            recv(inbound.runs) -> said => said.ok().map(|(run_id, event)| Event::Run(run_id, event)),
+            recv(inbound.gateway) -> event => event.ok().map(Event::Gateway),
+            recv(inbound.courier) -> done => done.ok().map(Event::Courier),
+            recv(inbound.probe) -> probed => probed.ok().map(Event::Probed),
+            recv(inbound.heartbeat) -> event => event.ok().map(Event::Heartbeat),
+            default(self.due.wait()) => None,
+        }
+    }
+
+    fn on_event(&mut self, event: Event) -> Result<(), RunnerFault> {
+        match event {
+            Event::Signal(seen) => self.on_signal(seen),
+            Event::Run(run_id, event) => self.on_run(run_id, event),
+            Event::Gateway(event) => self.on_gateway(event),
+            Event::Courier(done) => return self.on_done(done),
+            Event::Heartbeat(event) => self.on_heartbeat(&event),
+            Event::Probed(probed) => {
+                self.probed = Some(probed);
+                self.beat();
+            }
+        }
+        Ok(())
+    }
+
+    fn on_time(&mut self) -> Result<(), RunnerFault> {
+        let now = Instant::now();
+        if self.due.connect.take_if_due(now) {
+            self.courier.send(Job::Connect);
+        }
+        if self.due.heartbeat.take_if_due(now) {
+            self.probe_if_changed();
+            self.beat();
+        }
+        if self.due.poll_anew.take_if_due(now) {
+            self.position = None;
+        }
+        if self.due.refusals.take_if_due(now) {
+            self.send_refusals();
+        }
+        if self.due.parked.take_if_due(now) {
+            self.release_parked(now);
+        }
+        self.check_superseded(now)
+    }
+
+    fn on_signal(&mut self, seen: SignalSeen) {
+        match seen {
+            SignalSeen::Terminate | SignalSeen::Interrupt if self.phase == Phase::Stopping => {
+                log::warn!("code=stopped_at_once");
+                self.due.stop.set(Instant::now());
+            }
+            SignalSeen::Terminate | SignalSeen::Interrupt => self.begin_stop(),
+            SignalSeen::Hangup => log::info!("code=hangup_ignored"),
+        }
+    }
+
+    fn begin_stop(&mut self) {
+        log::info!("code=runner_stopping runs={}", self.table.len());
+        service_notify("STOPPING=1");
+        self.phase = Phase::Stopping;
+        self.beat();
+        if let Some(gateway) = self.gateway.take() {
+            gateway.stop();
+        }
+        for (_, handle) in self.table.iter() {
+            handle.cancel.detach();
+        }
+        self.due.stop.set(Instant::now() + self.shared.config.runner.stop_grace);
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.phase == Phase::Stopping && (self.table.is_empty() || self.due.stop.is_due(Instant::now()))
+    }
+
+    fn on_done(&mut self, done: Done) -> Result<(), RunnerFault> {
+        match done {
+            Done::Connected(Ok(connection)) => return self.connected(*connection),
+            Done::Connected(Err(error)) => return self.not_connected(&error),
+            Done::Keys(result) => self.on_keys(result),
+            Done::Channel(channel_id, Ok(channel)) => {
+                self.shared.channels.put(channel_id, channel);
+                self.beat();
+            }
+            Done::Channel(channel_id, Err(error)) => {
+                log::warn!("code=channel_not_loaded channel={channel_id} error={}", error.code());
+            }
+            Done::Refused(run_id, result) => self.on_refused(run_id, result),
+            Done::FollowupRefused(followup_id, result) => self.on_followup_refused(followup_id, result),
+            Done::Run(run_id, result) => self.on_run_state(run_id, result),
+        }
+        Ok(())
+    }
+
+    fn connected(&mut self, connection: Connection) -> Result<(), RunnerFault> {
+        let config = &self.shared.config;
+        if connection.discovery.instance_id != config.runner.instance_id {
+            return Err(RunnerFault::WrongInstance);
+        }
+        if connection.me.principal.kind != PrincipalKind::Agent {
+            return Err(RunnerFault::NotAnAgent);
+        }
+        let agent_id = connection.me.principal.id;
+        self.shared.set_agent_id(agent_id);
+        self.verifier = Some(Verifier::new(
+            config.runner.instance_id,
+            agent_id,
+            config.adapter.invocation_token_leeway,
+            config.adapter.jwks_refresh_min_interval,
+        ));
+        self.shared.channels.load(connection.channels);
+        let settings = GatewaySettings {
+            wait: config.sdk.poll_wait,
+            max: MAX_EVENTS,
+            retry_max_delay: config.sdk.retry_max_delay,
+        };
+        let consumer = config.runner.consumer.clone();
+        let out = self.outbound.gateway.clone();
+        let gateway = gateway::spawn(self.shared.client.fork(), consumer, settings, out);
+        self.gateway = Some(gateway.map_err(RunnerFault::System)?);
+        let heartbeats = heartbeat::spawn(self.shared.client.fork(), self.outbound.heartbeat.clone());
+        self.heartbeats = Some(heartbeats.map_err(RunnerFault::System)?);
+        log::info!("code=connected agent={agent_id}");
+        service_notify("READY=1");
+        self.phase = Phase::Draining;
+        self.poll();
+        self.beat();
+        self.due.parked.set(Instant::now() + clock::PARKED_LOOK);
+        self.send_refusals();
+        Ok(())
+    }
+
+    fn not_connected(&mut self, error: &ApiError) -> Result<(), RunnerFault> {
+        if error.problem().is_some_and(|problem| problem.status == 401) {
+            return Err(RunnerFault::TokenRefused);
+        }
+        let wait = self.due.connect.grow();
+        log::warn!("code=not_connected error={} wait_ms={}", error.code(), wait.as_millis());
+        Ok(())
+    }
+
+    fn on_gateway(&mut self, event: GatewayEvent) {
+        match event {
+            GatewayEvent::Batch { answer, .. } => {
+                self.superseded_since = None;
+                self.on_batch(answer);
+            }
+            GatewayEvent::Failed { code, status } => {
+                log::warn!("code=poll_failed error={code} status={}", status.unwrap_or_default());
+            }
+            GatewayEvent::Superseded => {
+                log::warn!("code=poll_superseded");
+                self.superseded_since.get_or_insert_with(Instant::now);
+            }
+        }
+        self.poll();
+    }
+
+    /// Asks the gateway thread for the next answer: at once while draining, with a wait otherwise.
+    fn poll(&mut self) {
+        if let Some(gateway) = &self.gateway {
+            gateway.poll_from(self.position, self.phase == Phase::Serving);
+        }
+    }
+
+    fn check_superseded(&mut self, now: Instant) -> Result<(), RunnerFault> {
+        let long = self.superseded_since.is_some_and(|since| now.duration_since(since) >= SUPERSEDED_LIMIT);
+        if long && self.table.turns() == 0 {
+            return Err(RunnerFault::Superseded);
+        }
+        Ok(())
+    }
+
+    fn on_heartbeat(&mut self, event: &HeartbeatEvent) {
+        match event {
+            HeartbeatEvent::Acked(ack) => self.set_interval(ack.heartbeat_interval_ms),
+            HeartbeatEvent::Failed { code } => log::warn!("code=heartbeat_failed error={code}"),
+        }
+    }
+
+    fn set_interval(&mut self, wanted_ms: Option<u64>) {
+        if let Some(millis) = wanted_ms {
+            self.heartbeat_interval = interval_from_server(millis);
+        }
+    }
+
+    /// Sends a heartbeat of this moment and sets the time of the next.
+    fn beat(&mut self) {
+        let snapshot = readiness::Snapshot {
+            active_runs: self.table.turns(),
+            stopping: self.phase == Phase::Stopping,
+            superseded: self.superseded_since.is_some(),
+        };
+        if let Some(heartbeats) = &self.heartbeats {
+            heartbeats.send_now(readiness::heartbeat(&self.shared, self.probed, snapshot));
+            service_notify("WATCHDOG=1");
+        }
+        self.due.heartbeat.set(Instant::now() + self.heartbeat_interval);
+    }
+
+    /// Probes the CLI on a thread of its own, because it may take `runner.cli_probe_timeout`.
+    fn probe_in_background(&self) -> std::io::Result<()> {
+        let (shared, out) = (Arc::clone(&self.shared), self.outbound.probe.clone());
+        let probe = move || {
+            // Main has gone: the runner stops.
+            let _ = out.send(shared.runtime.probed());
+        };
+        std::thread::Builder::new().name("probe".into()).spawn(probe).map(|_| ())
+    }
+
+    fn probe_if_changed(&self) {
+        if self.shared.runtime.changed() && self.probe_in_background().is_err() {
+            log::warn!("code=probe_not_started");
+        }
+    }
+
+    /// Ends the small threads.
+    fn close(self) {
+        if let Some(gateway) = self.gateway {
+            gateway.stop();
+        }
+        if let Some(heartbeats) = self.heartbeats {
+            heartbeats.stop();
+        }
+        self.courier.stop();
+        log::info!("code=runner_stopped");
+    }
+}
+
+fn channels() -> (Inbound, Outbound, Sender<Done>) {
+    let (signals, signals_in) = unbounded();
+    let (runs, runs_in) = unbounded();
+    let (gateway, gateway_in) = unbounded();
+    let (done, courier_in) = unbounded();
+    let (heartbeat, heartbeat_in) = unbounded();
+    let (probe, probe_in) = unbounded();
+    let inbound = Inbound {
+        signals: signals_in,
+        runs: runs_in,
+        gateway: gateway_in,
+        courier: courier_in,
+        heartbeat: heartbeat_in,
+        probe: probe_in,
+    };
+    (inbound, Outbound { signals, runs, gateway, heartbeat, probe }, done)
+}

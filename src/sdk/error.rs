@@ -15,6 +15,9 @@ pub enum ApiError {
     ShutDown,
 }
 
+/// What an operation gives.
+pub type ApiResult<T> = Result<T, ApiError>;
+
 /// Why no usable answer came. Holds kinds only, never an address or a body, so it can be logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransportError {

@@ -1,1 +1,142 @@
-//! (to be written)
+//! A lock that lives as long as any process holds its descriptor.
+//!
+//! It is never unlocked: closing the last descriptor releases it, so a turn that inherited the descriptor
+//! keeps the lock when the runner dies (M2-34 note 11). Must not know what it guards.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use nix::libc::O_NOFOLLOW;
+
+use super::private;
+
+/// How often the file is opened anew when it was removed between opening and locking; one removal is a
+/// coincidence, more are a fault.
+const ATTEMPTS: usize = 8;
+
+/// An exclusive lock on a file.
+#[derive(Debug)]
+pub struct FileLock(File);
+
+impl FileLock {
+    /// Takes the lock of the file `path` (made with mode 0600 when missing) without waiting; `None` when
+    /// somebody else holds it.
+    ///
+    /// # Errors
+    /// The file system's answer; a link is not followed.
+    pub fn try_acquire(path: &Path) -> io::Result<Option<FileLock>> {
+        for _ in 0..ATTEMPTS {
+            let file = open(path)?;
+            match file.try_lock() {
+                Ok(()) if is_at(&file, path) => return Ok(Some(FileLock(file))),
+                // The name points to another file now, so this lock guards nothing.
+                Ok(()) => continue,
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        Err(io::Error::other("the lock file keeps being replaced"))
+    }
+}
+
+impl AsFd for FileLock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    private::narrowed(options.mode(private::FILE_MODE).custom_flags(O_NOFOLLOW).open(path)?)
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), path.symlink_metadata()) {
+        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsFd;
+    use std::process::Stdio;
+
+    use super::*;
+    use crate::sys::private::TempDir;
+    use crate::sys::process::tests_support::launch_sh;
+    use crate::sys::process::{Signal, signal_group};
+
+    /// Whether the lock can be taken. A test beside this one may be between fork and exec with a copy of the
+    /// descriptor for a moment, so this asks until the answer is yes or the time is up.
+    fn free(path: &Path) -> bool {
+        let begin = std::time::Instant::now();
+        while FileLock::try_acquire(path).unwrap().is_none() {
+            if begin.elapsed() > std::time::Duration::from_secs(20) {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+        true
+    }
+
+    #[test]
+    fn test_locks_exclusive() {
+        let home = TempDir::new().unwrap();
+        let path = home.join("thread.lock");
+        let first = FileLock::try_acquire(&path).unwrap();
+        assert!(first.is_some());
+        assert!(FileLock::try_acquire(&path).unwrap().is_none());
+        assert!(FileLock::try_acquire(&home.join("other.lock")).unwrap().is_some());
+        drop(first);
+        assert!(free(&path));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+    }
+
+    #[test]
+    fn test_locks_child_that_inherited_the_descriptor_keeps_the_lock() {
+        let home = TempDir::new().unwrap();
+        let path = home.join("thread.lock");
+        let lock = FileLock::try_acquire(&path).unwrap().unwrap();
+        let (child, _stdin) = launch_sh(home.path(), "read line", &[lock.as_fd()]);
+        drop(lock);
+        assert!(FileLock::try_acquire(&path).unwrap().is_none());
+        signal_group(child.pid(), Signal::SIGKILL).unwrap();
+        child.reap().unwrap();
+        assert!(free(&path));
+    }
+
+    #[test]
+    fn another_child_does_not_keep_the_lock() {
+        let home = TempDir::new().unwrap();
+        let path = home.join("thread.lock");
+        let lock = FileLock::try_acquire(&path).unwrap().unwrap();
+        let mut other = std::process::Command::new("/bin/cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        drop(lock);
+        assert!(free(&path));
+        drop(other.stdin.take());
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn a_removed_lock_file_guards_nothing_and_a_link_is_refused() {
+        let home = TempDir::new().unwrap();
+        let path = home.join("thread.lock");
+        let stale = FileLock::try_acquire(&path).unwrap().unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(!is_at(&stale.0, &path));
+        assert!(free(&path));
+        assert!(!is_at(&stale.0, &path));
+        std::os::unix::fs::symlink(&path, home.join("link")).unwrap();
+        assert!(FileLock::try_acquire(&home.join("link")).is_err());
+    }
+}

@@ -1,4 +1,8 @@
-//! The operating system, and the only unsafe code.
+//! The operating system (Linux), and the only unsafe code of this crate.
+//!
+//! Every module here wraps one facility and knows nothing of runs, of the server or of Claude Code.
+//! Invariants: each descriptor made here is close-on-exec; each file or directory made here is private to
+//! its owner from the moment it exists; no process is ever signalled by a bare process id.
 
 pub mod atomic_file;
 pub mod beneath;
@@ -9,3 +13,4 @@ pub mod pipe;
 pub mod private;
 pub mod process;
 pub mod signals;
+pub mod wait;

@@ -1,1 +1,8 @@
-//! Scenarios: the whole program against the embedded server.
+//! Scenarios: the whole program against the embedded server, and the rules that hold for all of it.
+
+#[cfg(test)]
+mod contract;
+#[cfg(test)]
+mod house;
+#[cfg(test)]
+mod support;

@@ -110,6 +110,16 @@ pub mod code {
     pub const UNSUPPORTED_MEDIA_TYPE: &str = "unsupported_media_type";
     pub const VALIDATION_FAILED: &str = "validation_failed";
     pub const VERSION_CONFLICT: &str = "version_conflict";
+
+    // What HTTP itself refuses, whatever the operation (RFC 9110, RFC 6585), and a fault of the server.
+    pub const HEAD_TOO_LARGE: &str = "head_too_large";
+    pub const INTERNAL_ERROR: &str = "internal_error";
+    pub const LENGTH_REQUIRED: &str = "length_required";
+    pub const MALFORMED_REQUEST: &str = "malformed_request";
+    pub const MISDIRECTED_REQUEST: &str = "misdirected_request";
+    pub const PRECONDITION_REQUIRED: &str = "precondition_required";
+    pub const RANGE_NOT_SATISFIABLE: &str = "range_not_satisfiable";
+    pub const REQUEST_TIMEOUT: &str = "request_timeout";
 }
 
 /// Refinements of the problem codes above.

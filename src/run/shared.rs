@@ -1,0 +1,85 @@
+//! What all run threads and the main thread read: configuration, places, channels, the CLI's version.
+
+use std::ffi::OsString;
+use std::sync::OnceLock;
+
+use uuid::Uuid;
+
+use super::channels::ChannelCache;
+use super::runtime::Runtime;
+use super::state_dir::StateDir;
+use super::workspace::Workspaces;
+use crate::config::Config;
+use crate::sdk::client::{Client, ClientSettings};
+
+/// Read by every thread, changed by none but through its own locks.
+pub struct Shared {
+    /// The configuration.
+    pub config: Config,
+    /// The state directory.
+    pub state: StateDir,
+    /// Where workspace references lead.
+    pub workspaces: Workspaces,
+    /// The served channels.
+    pub channels: ChannelCache,
+    /// The CLI.
+    pub runtime: Runtime,
+    /// The client of which every thread forks its own.
+    pub client: Client,
+    /// The environment of the runner itself, from which a turn's allow list picks.
+    pub environment: Vec<(OsString, OsString)>,
+    agent_id: OnceLock<Uuid>,
+}
+
+impl Shared {
+    /// Puts the parts together.
+    pub fn new(
+        config: Config,
+        workspaces: Workspaces,
+        environment: Vec<(OsString, OsString)>,
+        client: Client,
+    ) -> Shared {
+        let state = StateDir::new(&config.runner.state_dir);
+        let runtime = Runtime::new(&config, &environment);
+        let channels = ChannelCache::default();
+        Shared {
+            config,
+            state,
+            workspaces,
+            channels,
+            runtime,
+            client,
+            environment,
+            agent_id: OnceLock::new(),
+        }
+    }
+
+    /// Keeps who this agent is, once the server has said so. The first one stays.
+    pub fn set_agent_id(&self, agent_id: Uuid) {
+        self.agent_id.get_or_init(|| agent_id);
+    }
+
+    /// Who this agent is, once known.
+    pub fn agent_id(&self) -> Option<Uuid> {
+        self.agent_id.get().copied()
+    }
+}
+
+/// The settings of the HTTP client in `config`.
+pub fn client_settings(config: &Config) -> ClientSettings {
+    ClientSettings {
+        server_url: config.runner.server_url.clone(),
+        token: config.runner.agent_token_ref.clone(),
+        dpop_key: config.runner.dpop_key_ref.clone(),
+        http_timeout: config.sdk.http_timeout,
+        retry_max_attempts: config.sdk.retry_max_attempts,
+        retry_max_delay: config.sdk.retry_max_delay,
+        proxy: config.sdk.proxy.clone(),
+        ca_file: config.sdk.ca_file.clone(),
+    }
+}
+
+/// How many turns run at once: one in mode personal, because parallel turns log each other out.
+pub fn parallel_limit(config: &Config) -> usize {
+    if config.runner.allow_personal { 1 } else { config.runner.max_parallel_runs as usize }
+}

@@ -1,0 +1,117 @@
+//! From the recording to effects: every finished line is read once, in order.
+//!
+//! A runner that takes a turn over reads the recording from its start, which gives the same effects again;
+//! each effect therefore asks the turn record whether it was done.
+
+use std::time::Instant;
+
+use uuid::Uuid;
+
+use super::{Turn, outcome, session, stdin};
+use crate::claude::message::{self, Message};
+use crate::claude::progress::{Effect, Fate};
+use crate::claude::stream::Line;
+use crate::run::end::{Cause, End};
+use crate::run::live_box::Sink;
+use crate::run::{Run, answer, followup};
+use crate::sdk::wire::Time;
+use crate::sdk::wire::run::FollowupState;
+
+/// What the person reads when the key or login was refused.
+const KEY_REFUSED: &str =
+    "The agent's login or key was refused, so it could not answer. Please tell the person who runs it.";
+
+/// What the person reads when the CLI printed an endless line.
+const LINE_TOO_LONG: &str = "The turn printed more at once than is allowed here and was stopped.";
+
+/// Reads one piece of the stream and acts on its lines; `false` when there was nothing new.
+///
+/// # Errors
+/// The end of the run that an effect means.
+pub fn read(run: &mut Run, turn: &mut Turn) -> Result<bool, End> {
+    let grew = turn.stream.reader.fill(&mut turn.stream.file).map_err(|fault| run.end_of_file(&fault))?;
+    while turn.decided.is_none() {
+        let message = match turn.stream.reader.next_line() {
+            None => break,
+            Some(Line::TooLong) => {
+                turn.decided = Some(End::by(Cause::StreamLineLimit).telling(LINE_TOO_LONG));
+                break;
+            }
+            Some(Line::Record(record)) => message::parse(record),
+        };
+        turn.clock.line(Instant::now());
+        take(run, turn, message)?;
+    }
+    Ok(grew > 0)
+}
+
+/// Reads what is left of the stream of an ended process, for its costs only: nothing in it is acted on.
+pub fn rest(run: &Run, turn: &mut Turn) {
+    loop {
+        match turn.stream.reader.fill(&mut turn.stream.file) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(fault) => {
+                log::warn!("code=stream_not_read run={} error={}", run.run_id, fault.kind());
+                return;
+            }
+        }
+        while let Some(line) = turn.stream.reader.next_line() {
+            if let Line::Record(record) = line
+                && let Some(message) = message::parse(record)
+            {
+                turn.usage.on(&message);
+            }
+        }
+    }
+}
+
+fn take(run: &mut Run, turn: &mut Turn, message: Option<Message>) -> Result<(), End> {
+    let Some(message) = message else {
+        log::debug!("code=stream_noise run={}", run.run_id);
+        return Ok(());
+    };
+    let mask = run.mask.clone();
+    let mut sink = Sink { document: &mut run.document, mask: &|text| mask.apply(text), now: Time::now() };
+    turn.live_box.on(&message, &mut sink);
+    turn.usage.on(&message);
+    for effect in turn.progress.on(message) {
+        act(run, turn, effect)?;
+    }
+    Ok(())
+}
+
+fn act(run: &mut Run, turn: &mut Turn, effect: Effect) -> Result<(), End> {
+    match effect {
+        Effect::Init(init) => session::on_init(run, turn, &init)?,
+        Effect::Answer(found) => {
+            let signalled = run.record.as_ref().is_some_and(|record| record.get().signalled);
+            if !signalled {
+                answer::post(run, turn, found.position, &found.text)?;
+            }
+        }
+        Effect::Failed(failed) => outcome::on_failed(run, turn, &failed)?,
+        Effect::CompactDone { ok } => outcome::on_compacted(run, turn, ok)?,
+        Effect::Followup { id, fate } => {
+            if let Ok(id) = Uuid::parse_str(&id) {
+                followup::settle(run, id, state_of(fate))?;
+            }
+        }
+        Effect::ControlRequest { request_id } => stdin::refuse_request(run, &request_id),
+        Effect::NotAuthenticated => {
+            turn.decided = Some(End::by(Cause::RuntimeNotAuthenticated).telling(KEY_REFUSED));
+        }
+        Effect::ForeignResult => log::warn!("code=foreign_result_dropped run={}", run.run_id),
+    }
+    Ok(())
+}
+
+/// What the server is told of a follow-up.
+pub fn state_of(fate: Fate) -> FollowupState {
+    match fate {
+        Fate::Delivered => FollowupState::Delivered,
+        Fate::Answered => FollowupState::Answered,
+        Fate::Absorbed => FollowupState::Absorbed,
+        Fate::Refused => FollowupState::Refused,
+    }
+}

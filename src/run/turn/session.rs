@@ -1,0 +1,183 @@
+//! The session of a turn: the counter-check at its beginning, what the server is told of it, and the second
+//! process when the CLI knows the session otherwise than expected (R-11, turn-paths "Sessions").
+
+use uuid::Uuid;
+
+use super::process::Live;
+use super::{Turn, open_stream, stdin};
+use crate::claude::argv::SessionArg;
+use crate::claude::auth_check::expected_key_source;
+use crate::claude::error_table::StartFault;
+use crate::claude::message::Init;
+use crate::run::Run;
+use crate::run::end::{Cause, End};
+use crate::run::record::{LineRecord, ProcessRecord, Purpose, SessionRecord};
+use crate::sdk::bound::{RunError, current_version};
+use crate::sdk::wire::problem::code;
+use crate::sdk::wire::run::AgentSessionReport;
+use crate::sys::lock::FileLock;
+use crate::sys::private;
+
+/// A turn of the process began: who pays is checked, the session is reported (M2-34 note 13).
+///
+/// # Errors
+/// The end that was asked for meanwhile, or that the server decided.
+pub fn on_init(run: &mut Run, turn: &mut Turn, init: &Init) -> Result<(), End> {
+    let Some(record) = &run.record else { return Ok(()) };
+    let expected = expected_key_source(record.get().billing_mode);
+    if init.api_key_source.as_deref() != Some(expected) {
+        log::error!("code=counter_check_mismatch run={}", run.run_id);
+        turn.decided = Some(End::by(Cause::CounterCheckMismatch));
+        return Ok(());
+    }
+    if let Some(found) = init.session_id.as_deref().and_then(|id| Uuid::parse_str(id).ok())
+        && found != record.get().session.id
+    {
+        change_session(run, found, true)?;
+    }
+    report(run)
+}
+
+/// The session is another one from now on: durable before anything depends on it (C3-03).
+fn change_session(run: &mut Run, id: Uuid, started: bool) -> Result<(), End> {
+    log::warn!("code=session_changed run={} started={}", run.run_id, u8::from(started));
+    // Held as long as this runner lives; a lock taken after the start is not inherited by the turn.
+    let lock = FileLock::try_acquire(&run.shared.state.session_lock(id)).ok().flatten();
+    run.locks.move_session(lock);
+    update(run, |session| {
+        session.id = id;
+        session.started = false;
+        session.bind_failed = true;
+    })
+}
+
+fn update(run: &mut Run, change: impl FnOnce(&mut SessionRecord)) -> Result<(), End> {
+    let Some(record) = &mut run.record else { return Ok(()) };
+    record.update(|record| change(&mut record.session)).map_err(|fault| run.end_of_file(&fault))
+}
+
+/// Tells the server that the session was started, once (M2-34 note 13).
+fn report(run: &mut Run) -> Result<(), End> {
+    let Some(record) = &run.record else { return Ok(()) };
+    let session = record.get().session.clone();
+    if session.started && !session.bind_failed {
+        return Ok(());
+    }
+    let body = AgentSessionReport {
+        external_session_ref: session.id.to_string(),
+        model: Some(record.get().model.clone()),
+        started: true,
+        bind_failed: session.bind_failed.then_some(true),
+    };
+    send_report(run, &body)
+}
+
+/// Tells the server that the thread's next run needs a fresh session.
+pub fn report_fresh(run: &mut Run) -> Result<(), End> {
+    let fresh = Uuid::new_v4();
+    let body = AgentSessionReport {
+        external_session_ref: fresh.to_string(),
+        model: None,
+        started: false,
+        bind_failed: Some(true),
+    };
+    send_report(run, &body)
+}
+
+/// One report, once more from the server's version when that names the same session. Any other failure is
+/// logged and changes nothing: the next run finds out by itself.
+fn send_report(run: &mut Run, body: &AgentSessionReport) -> Result<(), End> {
+    let mut version = run.record.as_ref().map_or(1, |record| record.get().session.version);
+    for _ in 0..2 {
+        match run.bound.report_agent_session(version, body) {
+            Ok(answer) => {
+                return update(run, |session| {
+                    session.version = answer.version;
+                    session.started = body.started;
+                    session.bind_failed = false;
+                });
+            }
+            Err(RunError::Problem(problem)) if problem.is(code::VERSION_CONFLICT) => {
+                match current_version(&problem) {
+                    Some(current) => version = current,
+                    None => break,
+                }
+            }
+            Err(RunError::Ended | RunError::ShutDown) => {
+                return Err(run.end_of_request(&RunError::Ended, Cause::ServerEnded));
+            }
+            Err(error) => {
+                log::warn!("code=session_not_reported run={} error={}", run.run_id, error.code());
+                return Ok(());
+            }
+        }
+    }
+    log::warn!("code=session_not_reported run={} error=version_conflict", run.run_id);
+    Ok(())
+}
+
+/// Starts the second and last process of a run whose session the CLI knows otherwise than expected; `false`
+/// when that is not possible.
+///
+/// # Errors
+/// The process cannot be started, or the state directory cannot be written.
+pub fn restart(run: &mut Run, turn: &mut Turn, fault: StartFault) -> Result<bool, End> {
+    let asked = turn.again.as_ref().map(|again| again.args.session);
+    let session = match (fault, asked) {
+        (StartFault::NoConversation, Some(SessionArg::Resume(_))) => SessionArg::New(Uuid::new_v4()),
+        (StartFault::SessionInUse, Some(SessionArg::New(id))) => SessionArg::Resume(id),
+        _ => return Ok(false),
+    };
+    if turn.restarted {
+        return Ok(false);
+    }
+    log::warn!("code=session_retried run={} fault={}", run.run_id, fault.code());
+    turn.restarted = true;
+    if let SessionArg::New(id) = session {
+        change_session(run, id, false)?;
+    }
+    begin_second(run, turn, session)?;
+    Ok(true)
+}
+
+fn begin_second(run: &mut Run, turn: &mut Turn, session: SessionArg) -> Result<(), End> {
+    let number = turn.process + 1;
+    let first = Uuid::new_v4();
+    let replaced = first_line(run);
+    let line = LineRecord { uuid: first, process: number, purpose: Purpose::First, replaces: replaced };
+    let process =
+        ProcessRecord { number, session: session.id(), resumed: matches!(session, SessionArg::Resume(_)) };
+    let Some(record) = &mut run.record else { return Ok(()) };
+    let kept = record.update(|record| {
+        record.processes.push(process);
+        record.lines.push(line);
+    });
+    kept.map_err(|fault| run.end_of_file(&fault))?;
+    let files = run.shared.state.process(run.run_id, session.id(), number);
+    private::create_dir_all(&run.shared.state.session(session.id()))
+        .map_err(|fault| run.end_of_file(&fault))?;
+    private::open_append(&files.stream).map_err(|fault| run.end_of_file(&fault))?;
+    turn.stream = open_stream(run, &files.stream)?;
+    turn.process = number;
+    enter_process(turn, replaced, first);
+    let Some(again) = &mut turn.again else { return Ok(()) };
+    again.args.session = session;
+    run.live = Some(Live::spawn(run, &again.args, &again.environment, &files)?);
+    stdin::send_first(run, turn, first)
+}
+
+/// What the readers must know when the recording of another process begins.
+pub fn enter_process(turn: &mut Turn, replaced: Option<Uuid>, first: Uuid) {
+    if let Some(replaced) = replaced {
+        turn.progress.sent_again(&replaced.to_string(), &first.to_string());
+    }
+    turn.progress.process_started();
+    turn.usage.process_started();
+    turn.clock.process_started();
+}
+
+/// The newest uuid of the message that triggered the run.
+fn first_line(run: &Run) -> Option<Uuid> {
+    let lines = &run.record.as_ref()?.get().lines;
+    lines.iter().rev().find(|line| line.purpose == Purpose::First).map(|line| line.uuid)
+}

@@ -1,0 +1,371 @@
+//! From an event to something durable: check, inbox, acknowledgement.
+//!
+//! Every event that is handled is acknowledged after its commit; one that cannot be stored, or whose key is
+//! unknown, is left, and comes again.
+
+use std::time::Instant;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::courier::Job;
+use super::{Phase, Runner};
+use crate::config::Config;
+use crate::run::Command;
+use crate::run::end::Cause;
+use crate::sdk::bound::RunError;
+use crate::sdk::client::ApiResult;
+use crate::sdk::inbox::{Acceptance, EventRef, NewEntry};
+use crate::sdk::jws::JwkSet;
+use crate::sdk::store::StoreError;
+use crate::sdk::verify::{Claims, Verdict};
+use crate::sdk::wire::Time;
+use crate::sdk::wire::event::{
+    AgentConfigChanged, AgentFollowup, AgentInvocation, Event, PollAnswer, RunCancelRequested, kind,
+};
+use crate::sdk::wire::run::{BillingMode, RunFinish, RunInfo, RunState};
+
+/// Longest part of an unknown event type that is logged.
+const MAX_LOGGED_TYPE: usize = 64;
+
+/// What becomes of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handled {
+    /// It is durable, or needs nothing: acknowledge it.
+    Done,
+    /// It must come again.
+    Left,
+}
+
+impl Runner {
+    /// Takes one answer of the long poll.
+    pub(super) fn on_batch(&mut self, answer: PollAnswer) {
+        self.set_interval(answer.heartbeat_interval_ms);
+        if answer.gap == Some(true) {
+            self.ask_open_runs();
+        }
+        let was_empty = answer.events.is_empty();
+        for raw in answer.events {
+            match serde_json::from_value::<Event>(raw.clone()) {
+                Ok(event) => {
+                    self.position = self.position.max(Some(event.seq));
+                    self.take(event);
+                }
+                Err(_) => self.set_aside(&raw),
+            }
+        }
+        if was_empty && self.phase == Phase::Draining {
+            self.begin_serving();
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        let seq = event.seq;
+        match self.handle(event) {
+            Ok(Handled::Done) => self.courier.send(Job::Ack(seq)),
+            Ok(Handled::Left) => {}
+            Err(fault) => {
+                log::error!("code=event_not_stored seq={seq} error={}", fault.code());
+                self.due.poll_anew.grow();
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) -> Result<Handled, StoreError> {
+        if self.store.event_handled(event.event_id)? {
+            return Ok(Handled::Done);
+        }
+        match event.kind.as_str() {
+            kind::AGENT_INVOCATION => self.on_invocation(event),
+            kind::RUN_CANCEL_REQUESTED => self.on_cancel_requested(&event),
+            kind::AGENT_FOLLOWUP => self.on_followup(&event),
+            kind::AGENT_CONFIG_CHANGED => self.on_config_changed(&event),
+            other => {
+                log::info!("code=event_ignored seq={} type={}", event.seq, loggable(other));
+                self.store.mark_event_handled(&EventRef::from(&event))?;
+                Ok(Handled::Done)
+            }
+        }
+    }
+
+    /// An event that is no event: acknowledged when it has a position, so that it blocks nobody (C7-03).
+    fn set_aside(&mut self, raw: &Value) {
+        let seq = raw.get("seq").and_then(Value::as_i64);
+        log::warn!("code=event_malformed seq={}", seq.unwrap_or_default());
+        match seq {
+            Some(seq) => {
+                self.position = self.position.max(Some(seq));
+                self.courier.send(Job::Ack(seq));
+            }
+            // It cannot be passed over by its position; the gateway's own limit keeps this from spinning.
+            None => {}
+        }
+    }
+
+    fn on_invocation(&mut self, event: Event) -> Result<Handled, StoreError> {
+        let at = EventRef::from(&event);
+        let Ok(invocation) = serde_json::from_value::<AgentInvocation>(event.payload.clone()) else {
+            let run_id = event.payload.get("run_id").and_then(Value::as_str);
+            return match run_id.and_then(|id| Uuid::parse_str(id).ok()) {
+                Some(run_id) => self.refuse(&at, run_id, Cause::EventMalformed),
+                None => {
+                    log::warn!("code=event_malformed seq={}", event.seq);
+                    self.store.mark_event_handled(&at)?;
+                    Ok(Handled::Done)
+                }
+            };
+        };
+        let Some(verifier) = &self.verifier else { return Ok(Handled::Left) };
+        match verifier.check(&invocation.invocation_token, &invocation, Time::now()) {
+            Verdict::UnknownKid => Ok(self.wait_for_keys(event)),
+            Verdict::Invalid(point) => {
+                log::warn!("code=invalid_invocation_token run={} point={}", invocation.run_id, point.code());
+                self.refuse(&at, invocation.run_id, Cause::InvalidToken)
+            }
+            Verdict::Valid(claims) | Verdict::Expired(claims) => self.accept(at, invocation, &claims),
+        }
+    }
+
+    fn accept(
+        &mut self,
+        event: EventRef,
+        invocation: AgentInvocation,
+        claims: &Claims,
+    ) -> Result<Handled, StoreError> {
+        let run_id = invocation.run_id;
+        if let Some(cause) = refusal(&self.shared.config, claims) {
+            return self.refuse(&event, run_id, cause);
+        }
+        let token = invocation.invocation_token.clone();
+        let entry = NewEntry { event, invocation, jti: claims.jti.clone(), exp: claims.exp };
+        let acceptance = self.store.accept(&entry)?;
+        log::info!("code=invocation_taken run={run_id} outcome={}", acceptance_code(acceptance));
+        match acceptance {
+            Acceptance::New => self.launch_waiting(),
+            Acceptance::NewerToken => self.newer_token(run_id, &token),
+            Acceptance::Repeated | Acceptance::Closed | Acceptance::ForeignJti => {}
+        }
+        Ok(Handled::Done)
+    }
+
+    /// Stores that the run is to be finished with the reason of `cause`, unless the inbox knows the run.
+    fn refuse(&mut self, event: &EventRef, run_id: Uuid, cause: Cause) -> Result<Handled, StoreError> {
+        let reason = cause.row().finish.and_then(|(_, reason)| reason).unwrap_or_default();
+        let stored = self.store.store_refusal(event, run_id, reason)?;
+        log::warn!("code={} run={run_id} refused={}", cause.row().code, u8::from(stored));
+        if stored {
+            self.send_refusals();
+        }
+        Ok(Handled::Done)
+    }
+
+    fn newer_token(&mut self, run_id: Uuid, token: &str) {
+        if let Some(handle) = self.table.get(run_id) {
+            handle.token.replace(token.to_owned());
+        }
+        if self.parked.remove(&run_id).is_some() {
+            self.launch_waiting();
+        }
+    }
+
+    fn on_cancel_requested(&mut self, event: &Event) -> Result<Handled, StoreError> {
+        let at = EventRef::from(event);
+        let Ok(request) = serde_json::from_value::<RunCancelRequested>(event.payload.clone()) else {
+            return self.malformed(&at);
+        };
+        let open = self.store.store_stop(&at, request.run_id, &request.reason)?;
+        log::info!("code=stop_requested run={} known={}", request.run_id, u8::from(open));
+        match self.table.get(request.run_id) {
+            Some(handle) => handle.cancel.stop(&request.reason),
+            None => {
+                self.parked.remove(&request.run_id);
+                self.launch_waiting();
+            }
+        }
+        Ok(Handled::Done)
+    }
+
+    fn on_followup(&mut self, event: &Event) -> Result<Handled, StoreError> {
+        let at = EventRef::from(event);
+        let Ok(followup) = serde_json::from_value::<AgentFollowup>(event.payload.clone()) else {
+            return self.malformed(&at);
+        };
+        self.store.store_followup(&at, &followup)?;
+        self.pass_followup(followup)?;
+        Ok(Handled::Done)
+    }
+
+    /// To the run's thread, or, when it has none, back to the server: nobody can read it.
+    pub(super) fn pass_followup(&mut self, followup: AgentFollowup) -> Result<(), StoreError> {
+        let (run_id, followup_id) = (followup.run_id, followup.followup_id);
+        if let Some(handle) = self.table.get(run_id) {
+            handle.tell(Command::Followup(Box::new(followup)));
+            return Ok(());
+        }
+        let stored = self.store.newest_token(run_id)?;
+        match stored.or_else(|| self.late_tokens.get(&run_id).map(|token| token.newest())) {
+            Some(token) => self.courier.send(Job::RefuseFollowup { run_id, followup_id, token }),
+            None => log::warn!("code=followup_without_run run={run_id}"),
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_followup_refused(&mut self, followup_id: Uuid, result: Result<(), RunError>) {
+        match result {
+            // The server ended the run, or knows better what became of the message.
+            Ok(()) | Err(RunError::Ended | RunError::Problem(_)) => {
+                let state = crate::sdk::wire::run::FollowupState::Refused;
+                if let Err(fault) = self.store.settle_followup(followup_id, state) {
+                    log::error!("code=store_failed error={}", fault.code());
+                }
+            }
+            Err(error) => {
+                log::warn!("code=followup_report_failed error={}", error.code());
+                self.due.refusals.grow();
+            }
+        }
+    }
+
+    fn on_config_changed(&mut self, event: &Event) -> Result<Handled, StoreError> {
+        let at = EventRef::from(event);
+        let Ok(changed) = serde_json::from_value::<AgentConfigChanged>(event.payload.clone()) else {
+            return self.malformed(&at);
+        };
+        self.store.mark_event_handled(&at)?;
+        self.courier.send(Job::LoadChannel(changed.channel_id));
+        Ok(Handled::Done)
+    }
+
+    fn malformed(&mut self, event: &EventRef) -> Result<Handled, StoreError> {
+        log::warn!("code=event_malformed seq={}", event.seq);
+        self.store.mark_event_handled(event)?;
+        Ok(Handled::Done)
+    }
+
+    /// Keeps the event until the keys are loaded, which happens at most once per
+    /// `adapter.jwks_refresh_min_interval`; otherwise leaves it to come again after that time.
+    fn wait_for_keys(&mut self, event: Event) -> Handled {
+        let now = Instant::now();
+        let waiting = !self.waiting_for_keys.is_empty();
+        let may_load = self.verifier.as_ref().is_some_and(|verifier| verifier.needs_reload(now));
+        if waiting || may_load {
+            self.waiting_for_keys.push(event);
+        } else {
+            self.see_again();
+        }
+        if may_load && let Some(verifier) = &mut self.verifier {
+            verifier.reload_started(now);
+            self.courier.send(Job::LoadKeys);
+        }
+        Handled::Left
+    }
+
+    fn see_again(&mut self) {
+        log::warn!("code=kid_unknown");
+        self.due.poll_anew.set(Instant::now() + self.shared.config.adapter.jwks_refresh_min_interval);
+    }
+
+    pub(super) fn on_keys(&mut self, result: ApiResult<JwkSet>) {
+        let events = std::mem::take(&mut self.waiting_for_keys);
+        match result {
+            Err(error) => {
+                log::warn!("code=keys_not_loaded error={}", error.code());
+                self.see_again();
+            }
+            Ok(keys) => {
+                if let Some(verifier) = &mut self.verifier {
+                    verifier.loaded(keys);
+                }
+                events.into_iter().for_each(|event| self.take(event));
+            }
+        }
+    }
+
+    /// Sends every refusal the server has not confirmed.
+    pub(super) fn send_refusals(&mut self) {
+        match self.store.pending_refusals() {
+            Err(fault) => log::error!("code=store_failed error={}", fault.code()),
+            Ok(refusals) => {
+                for refusal in refusals {
+                    let reason = Some(refusal.reason);
+                    let finish = RunFinish { state: RunState::Failed, reason, costs: None, metrics: None };
+                    self.courier.send(Job::Refuse(refusal.run_id, finish));
+                }
+            }
+        }
+        self.refuse_orphaned_followups();
+    }
+
+    /// Follow-ups whose run has no thread and whose report did not reach the server.
+    fn refuse_orphaned_followups(&mut self) {
+        let runs = self.store.runs_with_open_followups().unwrap_or_default();
+        for run_id in runs {
+            if self.table.get(run_id).is_none() {
+                self.refuse_left_followups(run_id);
+            }
+        }
+    }
+
+    pub(super) fn on_refused(&mut self, run_id: Uuid, result: ApiResult<()>) {
+        match result {
+            Ok(()) => {
+                self.due.refusals.reset();
+                if let Err(fault) = self.store.settle_refusal(run_id) {
+                    log::error!("code=store_failed error={}", fault.code());
+                }
+            }
+            Err(error) => {
+                let wait = self.due.refusals.grow();
+                log::warn!(
+                    "code=refusal_not_sent run={run_id} error={} wait_ms={}",
+                    error.code(),
+                    wait.as_millis()
+                );
+            }
+        }
+    }
+
+    fn ask_open_runs(&mut self) {
+        log::warn!("code=events_lost runs={}", self.table.len());
+        for (run_id, _) in self.table.iter() {
+            self.courier.send(Job::AskRun(*run_id));
+        }
+    }
+
+    pub(super) fn on_run_state(&mut self, run_id: Uuid, result: ApiResult<Option<RunInfo>>) {
+        let ended = match result {
+            Ok(found) => found.is_none_or(|run| run.state.is_final()),
+            Err(error) => {
+                log::warn!("code=run_state_unknown run={run_id} error={}", error.code());
+                return;
+            }
+        };
+        if let (true, Some(handle)) = (ended, self.table.get(run_id)) {
+            handle.cancel.server_ended();
+        }
+    }
+}
+
+/// Points 8 and 10 of the token check: what the runner may not do, whoever signed for it (M2-34 note 4).
+fn refusal(config: &Config, claims: &Claims) -> Option<Cause> {
+    if claims.billing_mode == BillingMode::Personal && !config.runner.allow_personal {
+        return Some(Cause::PersonalNotAllowed);
+    }
+    config.runner.tool_class.exceeds(claims.tool_class).then_some(Cause::ToolClassMismatch)
+}
+
+fn acceptance_code(acceptance: Acceptance) -> &'static str {
+    match acceptance {
+        Acceptance::New => "new",
+        Acceptance::NewerToken => "newer_token",
+        Acceptance::Repeated => "repeated",
+        Acceptance::Closed => "closed",
+        Acceptance::ForeignJti => "foreign_jti",
+    }
+}
+
+/// An event type as it may stand in a log: the server's text is not trusted to be short or clean.
+fn loggable(kind: &str) -> String {
+    let clean = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    kind.chars().map(|c| if clean(c) { c } else { '_' }).take(MAX_LOGGED_TYPE).collect()
+}

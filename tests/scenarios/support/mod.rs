@@ -1,0 +1,5 @@
+//! What scenarios share.
+
+pub mod openapi;
+pub mod source;
+pub mod spdx;
