@@ -1,8 +1,7 @@
-//! Helpers of this module's own tests: a directory, a server with one project, and a client on a bare socket.
+//! Helpers of this module's own tests: a server with one project, and a client on a bare socket.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -10,32 +9,10 @@ use uuid::Uuid;
 
 use super::{Hooks, Options, Server};
 use crate::sdk::wire::run::{BillingMode, ToolClass};
+use crate::sys::private::TempDir;
 
 /// Longest wait for anything that must happen.
 pub const SOON: Duration = Duration::from_secs(20);
-
-/// A directory of one test, removed when dropped.
-pub struct TempDir(PathBuf);
-
-impl TempDir {
-    /// A new empty directory that only its owner may enter.
-    pub fn new() -> TempDir {
-        let path = std::env::temp_dir().join(format!("local-{}", Uuid::new_v4()));
-        super::private_files::make_dir(&path).unwrap();
-        TempDir(path)
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A server with the project `website`.
 pub struct World {
@@ -162,7 +139,7 @@ pub fn read_reply(bytes: Vec<u8>) -> Option<Reply> {
 
 impl World {
     pub fn new() -> World {
-        let dir = TempDir::new();
+        let dir = TempDir::new().unwrap();
         std::fs::create_dir(dir.path().join("website")).unwrap();
         let hooks = Hooks::new();
         let server = start(&dir, hooks.clone());
