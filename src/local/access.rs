@@ -11,21 +11,21 @@ use super::request::{Caller, Request};
 use super::secrets;
 use super::store::runs::{self, RunRow};
 use super::store::{Tx, identity, tokens};
-use crate::sdk::wire::problem::{Problem, reason};
+use crate::sdk::wire::problem::reason;
 use crate::sdk::wire::{INVOCATION_TOKEN_HEADER, Time};
 
 /// Name of the page's cookie.
 pub const COOKIE: &str = "local_session";
 
 /// Refuses a request that a web page of another host could have made (DNS rebinding, cross-site requests).
-pub fn same_site(headers: &Headers, address: SocketAddr) -> Result<(), Problem> {
+pub fn same_site(headers: &Headers, address: SocketAddr) -> Result<(), Fail> {
     let host = headers.get("host").unwrap_or_default();
     if !own_hosts(address).iter().any(|own| own.eq_ignore_ascii_case(host)) {
-        return Err(problems::http(421, "misdirected_request"));
+        return Err(problems::http(421, "misdirected_request").into());
     }
     let foreign = headers.all("origin").any(|origin| !origin.eq_ignore_ascii_case(&format!("http://{host}")));
     let cross = headers.get("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none"));
-    if foreign || cross { Err(problems::forbidden()) } else { Ok(()) }
+    if foreign || cross { Err(problems::forbidden().into()) } else { Ok(()) }
 }
 
 fn own_hosts(address: SocketAddr) -> [String; 2] {
@@ -156,7 +156,7 @@ mod tests {
             ("same site", "Host: 127.0.0.1:8080\r\nSec-Fetch-Site: same-site\r\n", Some(403)),
         ];
         for (name, lines, status) in rows {
-            let found = same_site(&headers(lines), address).err().map(|problem| problem.status);
+            let found = same_site(&headers(lines), address).err().map(|fail| fail.into_problem().status);
             assert_eq!(found, status, "{name}");
         }
     }

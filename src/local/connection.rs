@@ -31,7 +31,7 @@ struct Entry {
 
 /// Why a body was not taken.
 enum NoBody {
-    Refused(Problem),
+    Refused(Fail),
     Gone,
 }
 
@@ -75,7 +75,7 @@ fn exchange(core: &Core, stream: &TcpStream, inbound: &mut Inbound<'_>, head: &H
         Ok((entry.route, request))
     }) {
         Ok((route, request)) => perform(core, route, &request, seen.as_ref()),
-        Err(NoBody::Refused(problem)) => Outgoing::Answer(refusal(&problem)),
+        Err(NoBody::Refused(fail)) => Outgoing::Answer(refusal(&fail.into_problem())),
         Err(NoBody::Gone) => return false,
     };
     let keep = head.keep_alive && unread == 0 && !core.is_stopping();
@@ -88,19 +88,19 @@ fn exchange(core: &Core, stream: &TcpStream, inbound: &mut Inbound<'_>, head: &H
 }
 
 /// Everything that can be known before the body: where from, who, what.
-fn check(core: &Core, head: &Head) -> Result<Entry, Problem> {
+fn check(core: &Core, head: &Head) -> Result<Entry, Fail> {
     access::same_site(&head.headers, core.address)?;
-    let caller = access::caller(core, &head.headers).map_err(Fail::into_problem)?;
+    let caller = access::caller(core, &head.headers)?;
     if caller == Caller::Agent(core.instance.agent_id) {
         core.saw_agent();
     }
     match routes::find(&head.method, &head.path, caller) {
         Ok((route, names)) => Ok(Entry { route, names, caller }),
-        Err(Miss::NotFound) => Err(problems::not_found().into_problem()),
-        Err(Miss::OtherSide) => Err(problems::forbidden()),
-        Err(Miss::NoCredential) => Err(problems::unauthenticated()),
+        Err(Miss::NotFound) => Err(problems::not_found()),
+        Err(Miss::OtherSide) => Err(problems::forbidden().into()),
+        Err(Miss::NoCredential) => Err(problems::unauthenticated().into()),
         Err(Miss::Method(allow)) => {
-            Err(Problem { detail: Some(allow), ..problems::http(405, code::METHOD_NOT_ALLOWED) })
+            Err(Problem { detail: Some(allow), ..problems::http(405, code::METHOD_NOT_ALLOWED) }.into())
         }
     }
 }
@@ -144,19 +144,19 @@ fn take(
     })
 }
 
-fn check_body(core: &Core, head: &Head, route: &Route) -> Result<(), Problem> {
+fn check_body(core: &Core, head: &Head, route: &Route) -> Result<(), Fail> {
     let most = match route.takes {
         Takes::Nothing => 0,
         Takes::Json => MAX_JSON_BYTES,
         Takes::Bytes => core.settings().part_size_bytes,
     };
     if head.content_length > most {
-        return Err(problems::too_large());
+        return Err(problems::too_large().into());
     }
     let media = head.headers.get("content-type").unwrap_or_default();
     let media = media.split(';').next().unwrap_or_default().trim();
     if route.takes == Takes::Json && !media.eq_ignore_ascii_case("application/json") {
-        return Err(problems::http(415, code::UNSUPPORTED_MEDIA_TYPE));
+        return Err(problems::http(415, code::UNSUPPORTED_MEDIA_TYPE).into());
     }
     Ok(())
 }
@@ -175,7 +175,7 @@ fn read(core: &Core, inbound: &mut Inbound<'_>, head: &Head, seen: Option<&Seen>
 }
 
 fn receive(core: &Core, inbound: &mut Inbound<'_>, head: &Head, seen: Option<&Seen>) -> Result<Body, NoBody> {
-    let failed = |fault: std::io::Error| NoBody::Refused(Fail::from(fault).into_problem());
+    let failed = |fault: std::io::Error| NoBody::Refused(fault.into());
     let mut incoming = core.blobs.receive().map_err(failed)?;
     let received = inbound.body(head.content_length, &mut |piece| {
         core.hooks.body(seen, piece);

@@ -15,9 +15,9 @@ use super::lock;
 use super::notifier::Notifier;
 use super::secrets::Sessions;
 use super::settings::Settings;
-use super::signing::SigningKey;
 use super::store::identity::InstanceRow;
 use super::store::{Store, Tx};
+use super::tokens::ServerKey;
 use crate::sdk::wire::heartbeat::{AgentState, Heartbeat};
 
 /// The shared state of one server.
@@ -39,7 +39,7 @@ pub struct Core {
     /// Sessions of the page.
     pub sessions: Sessions,
     /// Published signing keys, the newest last.
-    pub keys: Mutex<Vec<SigningKey>>,
+    pub keys: Mutex<Vec<ServerKey>>,
     /// The newest poll of each agent and consumer.
     pub polls: Mutex<HashMap<(Uuid, String), u64>>,
     /// The runner as it last showed itself.
@@ -72,7 +72,7 @@ pub struct Parts {
     /// What authorises the person.
     pub person_secret: String,
     /// Published signing keys.
-    pub keys: Vec<SigningKey>,
+    pub keys: Vec<ServerKey>,
     /// Limits and times.
     pub settings: Settings,
 }

@@ -104,7 +104,7 @@ pub enum Fault {
 }
 
 /// What the connection does instead of going on.
-pub enum Outgoing {
+pub(super) enum Outgoing {
     /// Write the answer.
     Answer(Answer),
     /// Write bytes and close.
@@ -117,7 +117,7 @@ pub enum Outgoing {
 
 /// A request as the desk knows it.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(super) struct Seen {
     operation: String,
     ordinal: u64,
     index: usize,

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -20,7 +19,6 @@ use super::http::Answer;
 use super::identity::{self, Files};
 use super::lock;
 use super::operator::Operator;
-use super::private_files;
 use super::problems;
 use super::settings::Settings;
 use super::store::{files, identity as ids, projects, runs};
@@ -28,13 +26,15 @@ use crate::sdk::wire::Time;
 use crate::sdk::wire::file::UploadPhase;
 use crate::sdk::wire::problem::code;
 use crate::sdk::wire::run::{BillingMode, RunState, ToolClass};
+use crate::sys::atomic_file;
+use crate::sys::lock::FileLock;
 
 /// Most connections at once: a runner's, a page's and a terminal's, with much room.
 const MAX_CONNECTIONS: usize = 128;
 /// How often silent runs and overdue uploads are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(500);
-/// Why a run ends whose runner is silent.
-const RUNNER_SILENT: &str = "runner_silent";
+/// Why a run ends whose runner is silent: the contract's reason for a runner that is gone.
+const RUNNER_SILENT: &str = "runner_restarted";
 /// Longest name of a project, bytes.
 const MAX_REF_BYTES: usize = 200;
 
@@ -131,7 +131,7 @@ pub struct Server {
     files: Files,
     open: Arc<Connections>,
     threads: Vec<JoinHandle<()>>,
-    lock: Option<File>,
+    lock: Option<FileLock>,
 }
 
 /// The living connections.
@@ -161,8 +161,7 @@ impl Server {
         let (listener, address) = listen(options.listen.unwrap_or(first))?;
         opened.store.write(|tx| Ok(ids::keep_port(tx, address.port())?)).map_err(|_| LocalError::Store)?;
         let files = Files::of(&options.data_dir);
-        private_files::replace(&files.address, address.to_string().as_bytes())
-            .map_err(LocalError::DataDir)?;
+        atomic_file::write(&files.address, address.to_string().as_bytes()).map_err(LocalError::DataDir)?;
         let core = Arc::new(Core::new(Parts {
             store: opened.store,
             blobs: opened.blobs,
@@ -256,7 +255,7 @@ impl Server {
 
     /// The address of the server that uses `data_dir`, when one runs; read it with the secret beside it.
     pub fn running_in(data_dir: &Path) -> Option<SocketAddr> {
-        std::fs::read_to_string(Files::of(data_dir).address).ok()?.trim().parse().ok()
+        identity::running_in(data_dir)
     }
 }
 
