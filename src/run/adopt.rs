@@ -8,9 +8,9 @@ use std::path::Path;
 
 use super::end::{Cause, End};
 use super::record::{self, Purpose, RecordFault, RecordFile, TurnRecord};
-use super::{Run, followup};
 use super::turn::process::Live;
 use super::turn::{self, Turn};
+use super::{Run, followup};
 use crate::sdk::wire::run::FollowupState;
 use crate::sys::lock::FileLock;
 use crate::sys::private;

@@ -78,7 +78,8 @@ pub struct Due {
 impl Due {
     /// How long the main thread may sleep.
     pub fn wait(&self) -> Duration {
-        let all = [&self.connect, &self.heartbeat, &self.poll_anew, &self.refusals, &self.parked, &self.superseded];
+        let all =
+            [&self.connect, &self.heartbeat, &self.poll_anew, &self.refusals, &self.parked, &self.superseded];
         let next = all.iter().chain([&&self.stop]).filter_map(|moment| moment.at).min();
         next.map_or(IDLE, |at| at.saturating_duration_since(Instant::now()))
     }

@@ -191,9 +191,8 @@ impl Runner {
         };
         self.store.store_followup(&at, &followup)?;
         let stored = self.store.followup(followup.followup_id)?;
-        let settled = stored
-            .and_then(|stored| stored.state)
-            .is_some_and(|state| state != FollowupState::Delivered);
+        let settled =
+            stored.and_then(|stored| stored.state).is_some_and(|state| state != FollowupState::Delivered);
         // Before it serves, the runner has no threads; those that begin then look into the inbox.
         if !settled && self.phase != Phase::Draining {
             self.pass_followup(followup)?;

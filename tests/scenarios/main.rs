@@ -8,3 +8,5 @@ mod happy_path;
 mod house;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod turn;
