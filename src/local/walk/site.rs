@@ -130,6 +130,16 @@ fn bad_requests_get_an_answer_and_a_close() {
 }
 
 #[test]
+fn one_connection_too_many_is_told_so() {
+    let world = World::new();
+    let host = world.server.address();
+    let held: Vec<_> = (0..128).map(|_| std::net::TcpStream::connect(host).unwrap()).collect();
+    let reply = read_reply(raw(host, b"")).unwrap();
+    assert_eq!((reply.problem(), reply.header("retry-after")), ((503, "unavailable", ""), Some("1")));
+    drop(held);
+}
+
+#[test]
 fn a_connection_carries_many_requests() {
     let world = World::new();
     let host = world.server.address();
