@@ -16,10 +16,7 @@ const STATE: &str = "s";
 ///
 /// # Errors
 /// What has to be given when there is no home.
-pub fn choose(
-    given: Option<&Path>,
-    variable: impl Fn(&str) -> Option<OsString>,
-) -> Result<PathBuf, Failure> {
+pub fn choose(given: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Failure> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let found = match given {
         Some(path) => std::path::absolute(path).ok(),
@@ -44,7 +41,12 @@ mod tests {
         let rows: &[(&str, Option<&str>, &[(&str, &str)], Option<&str>)] = &[
             ("given", Some("/d"), &[("HOME", "/h")], Some("/d")),
             ("platform", None, &[("XDG_DATA_HOME", "/x"), ("HOME", "/h")], Some("/x/ccr")),
-            ("relative platform", None, &[("XDG_DATA_HOME", "x"), ("HOME", "/h")], Some("/h/.local/share/ccr")),
+            (
+                "relative platform",
+                None,
+                &[("XDG_DATA_HOME", "x"), ("HOME", "/h")],
+                Some("/h/.local/share/ccr"),
+            ),
             ("home", None, &[("HOME", "/h")], Some("/h/.local/share/ccr")),
             ("relative home", None, &[("HOME", "h")], None),
             ("nothing", None, &[], None),

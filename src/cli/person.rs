@@ -101,7 +101,8 @@ impl Person {
     /// Why the secret there cannot be read.
     pub fn of_data_dir(data_dir: &Path, address: SocketAddr) -> Result<Person, Failure> {
         let secret = SecretRef::file(&data_dir.join(SECRET_FILE)).read();
-        let secret = secret.map_err(|fault| Failure::new(format!("the secret of the local server: {fault}")))?;
+        let secret =
+            secret.map_err(|fault| Failure::new(format!("the secret of the local server: {fault}")))?;
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)

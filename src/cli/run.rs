@@ -42,8 +42,10 @@ pub fn no_signals(fault: &std::io::Error) -> Failure {
 /// vain; a person sees it here.
 fn check_credentials(config: &Config) -> Result<(), Failure> {
     let runner = &config.runner;
-    let credentials =
-        [("runner.agent_token_ref", Some(&runner.agent_token_ref)), ("runner.dpop_key_ref", runner.dpop_key_ref.as_ref())];
+    let credentials = [
+        ("runner.agent_token_ref", Some(&runner.agent_token_ref)),
+        ("runner.dpop_key_ref", runner.dpop_key_ref.as_ref()),
+    ];
     for (key, reference) in credentials {
         if let Some(Err(fault)) = reference.map(|reference| reference.read()) {
             log::error!("code={} key={key}", fault.code());
