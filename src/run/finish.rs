@@ -10,7 +10,7 @@ use super::end::{Cause, End};
 use super::live_box::LiveBox;
 use super::record::{EndRecord, SentenceRecord};
 use super::turn::ladder;
-use super::{Outcome, Run, deliver, followup};
+use super::{Outcome, Run, answer_files, deliver, followup};
 use crate::claude::usage::Usage;
 use crate::sdk::bound::RunError;
 use crate::sdk::client::Client;
@@ -134,6 +134,7 @@ fn conclude(run: &mut Run, end: &End) -> Result<(), End> {
     }
     let open = if end.cause == Cause::Cancelled { FollowupState::Absorbed } else { FollowupState::Refused };
     followup::settle_open(run, open)?;
+    answer_files::abort_open(run);
     run.document.flush_all(&run.bound);
     plan(run, end, state, reason)?;
     deliver::drain(run)
@@ -281,6 +282,7 @@ fn close(mut run: Run) {
         log::error!("code=store_failed run={} error={}", run.run_id, fault.code());
         return;
     }
+    answer_files::forget_all(&run);
     if let Some(record) = run.record.take() {
         for process in &record.get().processes {
             let files = run.shared.state.process(run.run_id, process.session, process.number);
