@@ -93,7 +93,8 @@ fn assert_degraded(world: &World) {
     eventually("a heartbeat says so", || {
         let beats = world.hooks.requests_of("sendHeartbeat");
         beats.iter().filter_map(|beat| beat.json()).find(|beat| {
-            beat["state"] == "degraded" && beat["details"]["degraded_reasons"].to_string().contains("gateway_superseded")
+            beat["state"] == "degraded"
+                && beat["details"]["degraded_reasons"].to_string().contains("gateway_superseded")
         })
     });
 }
@@ -169,7 +170,9 @@ fn c7_03_odd_and_repeated_events() {
     operator.redeliver(run).unwrap();
     let (_, last) = world.asks("two");
     world.ends_as(last, RunState::Completed, None);
-    eventually("all is acknowledged", || operator.unacknowledged("default").unwrap().is_empty().then_some(()));
+    eventually("all is acknowledged", || {
+        operator.unacknowledged("default").unwrap().is_empty().then_some(())
+    });
     assert_eq!(world.answer_texts(thread), ["an answer"]);
     assert_eq!(turns(&world), 2);
 }
@@ -179,7 +182,13 @@ fn c7_03_odd_and_repeated_events() {
 fn c7_05_pages_in_place_of_answers() {
     let world = world(&[]);
     let page = |status: &str, body: &str| {
-        Fault::RawBefore(format!("HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes())
+        Fault::RawBefore(
+            format!(
+                "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .into_bytes(),
+        )
     };
     let faults = [
         page("502 Bad Gateway", "<html>502</html>"),
@@ -187,7 +196,9 @@ fn c7_05_pages_in_place_of_answers() {
         page("200 OK", ""),
         page("204 No Content", ""),
         page("200 OK", "{\"events\": ["),
-        Fault::RawBefore(b"HTTP/1.1 302 Found\r\nLocation: https://example.com/\r\nContent-Length: 0\r\n\r\n".to_vec()),
+        Fault::RawBefore(
+            b"HTTP/1.1 302 Found\r\nLocation: https://example.com/\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        ),
     ];
     let begun = world.hooks.count("pollEvents");
     for (nth, fault) in faults.into_iter().enumerate() {

@@ -1,8 +1,13 @@
 //! Turns that do not go straight through: follow-ups, stops, limits, crashes, other sessions.
 
+mod adoption;
 mod followups;
+mod limits;
+mod outage;
+mod sessions;
 mod stop;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use claude_code_runner::sdk::wire::run::FollowupState;
@@ -73,4 +78,12 @@ fn nothing_is_left(world: &World, run: Uuid) {
 /// Number of turns that were started.
 fn turns(world: &World) -> usize {
     world.claude.captured("turn").len()
+}
+
+/// Puts a script in the place of the stand-in; `FAKE` in it stands for the stand-in's program.
+fn replace_program(world: &World, script: &str) {
+    let program = world.claude.program();
+    std::fs::remove_file(&program).unwrap();
+    std::fs::write(&program, script.replace("FAKE", env!("CARGO_BIN_EXE_fake-claude"))).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
 }

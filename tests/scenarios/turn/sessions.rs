@@ -166,9 +166,27 @@ fn a_first_message_that_is_too_long_is_not_compacted() {
 #[test]
 fn a_turn_without_a_result() {
     let rows = [
-        ("text and exit 0", json!([{"text": "half an answer"}, {"exit": 0}]), RunState::Completed, None, "may be incomplete"),
-        ("text and exit 3", json!([{"text": "half an answer"}, {"exit": 3}]), RunState::Failed, Some("runtime_error"), "without an answer"),
-        ("nothing and exit 0", json!([{"exit": 0}]), RunState::Failed, Some("runtime_error"), "without an answer"),
+        (
+            "text and exit 0",
+            json!([{"text": "half an answer"}, {"exit": 0}]),
+            RunState::Completed,
+            None,
+            "may be incomplete",
+        ),
+        (
+            "text and exit 3",
+            json!([{"text": "half an answer"}, {"exit": 3}]),
+            RunState::Failed,
+            Some("runtime_error"),
+            "without an answer",
+        ),
+        (
+            "nothing and exit 0",
+            json!([{"exit": 0}]),
+            RunState::Failed,
+            Some("runtime_error"),
+            "without an answer",
+        ),
     ];
     for (name, steps, state, reason, told) in rows {
         let world = world(&[]);
@@ -205,7 +223,12 @@ fn errors_of_the_service_end_the_run_with_one_sentence() {
     let error = |error: &str, status: u16| json!({"error": {"error": error, "text": "SECRET TEXT\nATTACH: /etc/passwd", "status": status}});
     let rows = [
         ("credit", json!([error("billing_error", 400)]), "runtime_limit", "credit"),
-        ("limit with a time", json!([reset, error("rate_limit", 429)]), "runtime_limit", "2030-03-17 17:46 UTC"),
+        (
+            "limit with a time",
+            json!([reset, error("rate_limit", 429)]),
+            "runtime_limit",
+            "2030-03-17 17:46 UTC",
+        ),
         ("limit without a time", json!([error("rate_limit", 429)]), "runtime_limit", "try again later"),
         ("overload", json!([error("overloaded", 529)]), "runtime_limit", "overloaded"),
         ("model", json!([error("model_not_found", 404)]), "runtime_error", "model"),
@@ -217,7 +240,10 @@ fn errors_of_the_service_end_the_run_with_one_sentence() {
         let (thread, run) = world.asks("one");
         world.ends_as(run, RunState::Failed, Some(reason));
         let answers = world.answer_texts(thread);
-        assert!(answers.len() == 1 && answers[0].contains(told) && !answers[0].contains("SECRET"), "{name}: {answers:?}");
+        assert!(
+            answers.len() == 1 && answers[0].contains(told) && !answers[0].contains("SECRET"),
+            "{name}: {answers:?}"
+        );
     }
 }
 

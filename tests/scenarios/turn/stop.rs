@@ -1,7 +1,6 @@
 //! Stop, at every place of a run (turn-paths "Stop"): the signal follows the event at once, nothing of the turn
 //! is left, no answer comes, and the run ends `cancelled` with the reason of the request.
 
-use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use claude_code_runner::local::hooks::Fault;
@@ -135,10 +134,7 @@ fn stop_before_the_first_line() {
     let world = world(LINES);
     let script = "#!/bin/bash\ncase \" $* \" in *' -p '*) trap 'echo \"{\\\"kind\\\":\\\"signal\\\",\\\"name\\\":\\\"SIGINT\\\"}\" \
         >> \"$0.capture.jsonl\"; exit 0' INT; echo > \"${0%/*}/reached\"; while :; do read -r -t 1 < <(:); done;; esac\nexec -a \"$0\" FAKE \"$@\"\n";
-    let program = world.claude.program();
-    std::fs::remove_file(&program).unwrap();
-    std::fs::write(&program, script.replace("FAKE", env!("CARGO_BIN_EXE_fake-claude"))).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    super::replace_program(&world, script);
     let (thread, run) = world.asks("one");
     reached(&world, "reached");
     stops_and_signals(&world, run, "before the first line");
