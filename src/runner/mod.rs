@@ -53,6 +53,12 @@ pub use fault::RunnerFault;
 /// Longest time that polls may be answered `superseded_poll` before a runner without live turns gives up.
 const SUPERSEDED_LIMIT: Duration = Duration::from_secs(5 * 60);
 
+/// Longest wait for the lock of the state directory: far longer than a fork takes to become a program.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often the lock is looked at meanwhile.
+const LOCK_LOOK: Duration = Duration::from_millis(20);
+
 /// Most events of one answer of the long poll: small enough to be stored between two signals.
 const MAX_EVENTS: u32 = 100;
 
@@ -151,8 +157,7 @@ impl Runner {
         for directory in state.directories() {
             private::create_dir_all(&directory).map_err(RunnerFault::StateDir)?;
         }
-        let lock = FileLock::try_acquire(&state.runner_lock()).map_err(RunnerFault::StateDir)?;
-        let lock = lock.ok_or(RunnerFault::StateDirInUse)?;
+        let lock = own(&state).map_err(RunnerFault::StateDir)?.ok_or(RunnerFault::StateDirInUse)?;
         let store = Store::open(&state.inbox()).map_err(RunnerFault::Store)?;
         if store.moved_aside().is_some() {
             log::error!("code=inbox_damaged_moved_aside");
@@ -479,6 +484,19 @@ impl Runner {
         }
         self.courier.stop();
         log::info!("code=runner_stopped");
+    }
+}
+
+/// Takes the state directory. A former runner that has just gone may live on for a moment in a child that it
+/// was about to start, which holds the lock until its exec.
+fn own(state: &StateDir) -> std::io::Result<Option<FileLock>> {
+    let begin = Instant::now();
+    loop {
+        let lock = FileLock::try_acquire(&state.runner_lock())?;
+        if lock.is_some() || begin.elapsed() >= LOCK_PATIENCE {
+            return Ok(lock);
+        }
+        std::thread::park_timeout(LOCK_LOOK);
     }
 }
 

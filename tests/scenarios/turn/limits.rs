@@ -125,6 +125,10 @@ fn a_gap_asks_for_open_runs() {
     reached(&world, "reached");
     world.stop_runner().unwrap();
     world.person.stops(stopped);
+    // The stop wakes the last poll of the runner that has gone.
+    eventually("no poll waits", || {
+        world.hooks.requests_of("pollEvents").iter().all(|poll| poll.status.is_some()).then_some(())
+    });
     world.server.operator().lose_events().unwrap();
     world.start_runner();
     world.ends_as(stopped, RunState::Cancelled, Some("user_stop"));
@@ -138,7 +142,6 @@ fn a_gap_asks_for_open_runs() {
 fn an_event_with_an_unknown_key_comes_again() {
     let setup = Setup {
         adapter: vec!["jwks_refresh_min_interval = \"300ms\"".into()],
-        sdk: vec!["poll_wait = \"300ms\"".into()],
         ..setup(&[])
     };
     let world = World::with(setup);
