@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 mod contract;
+#[cfg(all(test, feature = "crash-points"))]
+mod crash;
 #[cfg(test)]
 mod files;
 #[cfg(test)]

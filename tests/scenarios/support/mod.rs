@@ -3,6 +3,7 @@
 pub mod logs;
 pub mod openapi;
 pub mod person;
+pub mod runner_process;
 pub mod source;
 pub mod spdx;
 pub mod stand_in;
