@@ -82,18 +82,23 @@ impl Play {
     }
 
     /// Checks everything that must hold, once every run of the thread has ended.
-    pub fn check(self, world: &World, acted: &Acted, visit: &str) {
-        eventually("every run has ended", || all_ended(world, acted.thread).then_some(()));
+    pub fn check(self, world: &World, acted: &Acted, visit: &str, runner: &mut RunnerProcess) {
+        eventually("every run has ended", || {
+            runner.restart_if_dead(world);
+            all_ended(world, acted.thread).then_some(())
+        });
+        // The last steps come after the server knows the end, and they may be the ones to die at.
+        eventually("nothing is kept of ended runs", || {
+            runner.restart_if_dead(world);
+            let empty = |name: &str| std::fs::read_dir(world.state().join(name)).unwrap().next().is_none();
+            (empty("turns") && empty("tmp") && empty("outgoing")).then_some(())
+        });
         let runs = world.server.operator().runs(acted.thread).unwrap();
         for run in &runs {
             self.check_run(world, acted.thread, run, visit);
             nothing_lives(&world.state(), run.run_id, visit);
         }
         assert!(titles(world) - acted.titles <= 1, "{visit}: the title");
-        eventually("nothing is kept of ended runs", || {
-            let empty = |name: &str| std::fs::read_dir(world.state().join(name)).unwrap().next().is_none();
-            (empty("turns") && empty("tmp") && empty("outgoing")).then_some(())
-        });
     }
 
     fn check_run(self, world: &World, thread: Uuid, run: &RunDocument, visit: &str) {
