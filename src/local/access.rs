@@ -4,28 +4,29 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::core::Core;
+use super::dpop;
 use super::fail::Fail;
-use super::http::Headers;
+use super::http::{Head, Headers};
 use super::problems;
 use super::request::{Caller, Request};
 use super::secrets;
 use super::store::runs::{self, RunRow};
 use super::store::{Tx, identity, tokens};
-use crate::sdk::wire::problem::{Problem, reason};
+use crate::sdk::wire::problem::reason;
 use crate::sdk::wire::{INVOCATION_TOKEN_HEADER, Time};
 
 /// Name of the page's cookie.
 pub const COOKIE: &str = "local_session";
 
 /// Refuses a request that a web page of another host could have made (DNS rebinding, cross-site requests).
-pub fn same_site(headers: &Headers, address: SocketAddr) -> Result<(), Problem> {
+pub fn same_site(headers: &Headers, address: SocketAddr) -> Result<(), Fail> {
     let host = headers.get("host").unwrap_or_default();
     if !own_hosts(address).iter().any(|own| own.eq_ignore_ascii_case(host)) {
-        return Err(problems::http(421, "misdirected_request"));
+        return Err(problems::http(421, "misdirected_request").into());
     }
     let foreign = headers.all("origin").any(|origin| !origin.eq_ignore_ascii_case(&format!("http://{host}")));
     let cross = headers.get("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none"));
-    if foreign || cross { Err(problems::forbidden()) } else { Ok(()) }
+    if foreign || cross { Err(problems::forbidden().into()) } else { Ok(()) }
 }
 
 fn own_hosts(address: SocketAddr) -> [String; 2] {
@@ -33,26 +34,45 @@ fn own_hosts(address: SocketAddr) -> [String; 2] {
 }
 
 /// Whose credential the request carries; 401 for one that nobody has.
-pub fn caller(core: &Core, headers: &Headers) -> Result<Caller, Fail> {
-    if let Some(value) = headers.get("authorization") {
-        let secret = value.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        return bearer(core, secret.map(|(_, secret)| secret.trim()).unwrap_or_default());
-    }
-    match cookie(headers) {
-        Some(value) if core.sessions.holds(value, Instant::now()) => Ok(Caller::Person),
-        _ => Ok(Caller::Nobody),
+pub fn caller(core: &Core, head: &Head) -> Result<Caller, Fail> {
+    let Some(value) = head.headers.get("authorization") else {
+        return Ok(match cookie(&head.headers) {
+            Some(value) if core.sessions.holds(value, Instant::now()) => Caller::Person,
+            _ => Caller::Nobody,
+        });
+    };
+    let (scheme, secret) = value.split_once(' ').unwrap_or((value, ""));
+    let secret = secret.trim();
+    let proven = match scheme.to_ascii_lowercase().as_str() {
+        "bearer" if secrets::equal(secret, &core.person_secret) => return Ok(Caller::Person),
+        "bearer" => None,
+        "dpop" => Some(proof_of(core, head, secret).ok_or_else(problems::unauthenticated)?),
+        _ => return Err(problems::unauthenticated().into()),
+    };
+    let kept = core.store.read(|tx| Ok(identity::agent_token(tx, &secrets::hash(secret))?))?;
+    match kept {
+        // A token that is bound to a key is worth nothing without a proof by that key.
+        Some(token) if token.thumbprint.is_none() || token.thumbprint == proven => {
+            Ok(Caller::Agent(token.agent_id))
+        }
+        _ => Err(problems::unauthenticated().into()),
     }
 }
 
-fn bearer(core: &Core, secret: &str) -> Result<Caller, Fail> {
-    if secrets::equal(secret, &core.person_secret) {
-        return Ok(Caller::Person);
-    }
-    let hash = secrets::hash(secret);
-    match core.store.read(|tx| Ok(identity::agent_of_token(tx, &hash)?))? {
-        Some(agent) => Ok(Caller::Agent(agent)),
-        None => Err(problems::unauthenticated().into()),
-    }
+/// The thumbprint of the key that proved this request.
+fn proof_of(core: &Core, head: &Head, token: &str) -> Option<String> {
+    let mut proofs = head.headers.all("dpop");
+    let (proof, None) = (proofs.next()?, proofs.next()) else { return None };
+    let url = format!("http://{}{}", head.headers.get("host")?, head.path);
+    let nonce = core.settings().dpop_nonce;
+    let expected = dpop::Expected {
+        method: &head.method,
+        url: &url,
+        token,
+        nonce: nonce.as_deref(),
+        now: Time::now().as_seconds(),
+    };
+    dpop::check(proof, &expected, &core.proofs)
 }
 
 /// The value of the page's cookie.
@@ -156,7 +176,7 @@ mod tests {
             ("same site", "Host: 127.0.0.1:8080\r\nSec-Fetch-Site: same-site\r\n", Some(403)),
         ];
         for (name, lines, status) in rows {
-            let found = same_site(&headers(lines), address).err().map(|problem| problem.status);
+            let found = same_site(&headers(lines), address).err().map(|fail| fail.into_problem().status);
             assert_eq!(found, status, "{name}");
         }
     }

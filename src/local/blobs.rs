@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::mime;
-use super::private_files;
 use super::secrets::hex;
+use crate::sys::private;
 
 /// Bytes copied at once.
 const CHUNK: usize = 256 * 1024;
@@ -51,7 +51,7 @@ impl Blobs {
             _ => {}
         }
         for dir in [&blobs.whole, &blobs.parts, &blobs.incoming] {
-            private_files::make_dir(dir)?;
+            private::create_dir_all(dir)?;
         }
         Ok(blobs)
     }
@@ -59,14 +59,14 @@ impl Blobs {
     /// A place for bytes that are about to come.
     pub fn receive(&self) -> io::Result<Incoming> {
         let path = self.incoming.join(Uuid::new_v4().to_string());
-        let file = private_files::create_new(&path)?;
+        let file = private::create_file(&path)?;
         Ok(Incoming { path, file, hasher: Sha256::new(), length: 0, start: Vec::new() })
     }
 
     /// Keeps `incoming` as part `number` of the upload `id`.
     pub fn keep_part(&self, incoming: &Incoming, id: Uuid, number: u32) -> io::Result<()> {
         let dir = self.parts.join(id.to_string());
-        private_files::make_dir(&dir)?;
+        private::create_dir_all(&dir)?;
         publish(incoming, &dir.join(number.to_string()))
     }
 
@@ -91,7 +91,7 @@ impl Blobs {
     pub fn keep(&self, incoming: &Incoming) -> io::Result<()> {
         let path = self.path_of(&hex(&incoming.seal().sha256));
         if let Some(dir) = path.parent() {
-            private_files::make_dir(dir)?;
+            private::create_dir_all(dir)?;
         }
         publish(incoming, &path)
     }
@@ -99,6 +99,11 @@ impl Blobs {
     /// Opens the whole file with this hash (lowercase hex).
     pub fn open_whole(&self, sha256: &str) -> io::Result<File> {
         File::open(self.path_of(sha256))
+    }
+
+    /// Removes the whole file with this hash; none is no error.
+    pub fn drop_whole(&self, sha256: &str) {
+        let _ = std::fs::remove_file(self.path_of(sha256));
     }
 
     /// Removes the parts of the upload `id`; none is no error.
@@ -142,17 +147,20 @@ impl Drop for Incoming {
 fn publish(incoming: &Incoming, path: &Path) -> io::Result<()> {
     incoming.file.sync_all()?;
     std::fs::rename(&incoming.path, path)?;
-    private_files::sync_dir_of(path)
+    match path.parent() {
+        Some(dir) => File::open(dir)?.sync_all(),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::testing::TempDir;
+    use crate::sys::private::TempDir;
 
     #[test]
     fn parts_become_one_file_under_its_hash() {
-        let dir = TempDir::new();
+        let dir = TempDir::new().unwrap();
         let blobs = Blobs::open(dir.path()).unwrap();
         let id = Uuid::now_v7();
         for (number, bytes) in [(1, "abc"), (2, "de")] {
@@ -171,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_a_crash_left_half_received_goes() {
-        let dir = TempDir::new();
+        let dir = TempDir::new().unwrap();
         let blobs = Blobs::open(dir.path()).unwrap();
         let left = blobs.receive().unwrap();
         let path = left.path.clone();

@@ -31,7 +31,7 @@ struct Entry {
 
 /// Why a body was not taken.
 enum NoBody {
-    Refused(Problem),
+    Refused(Fail),
     Gone,
 }
 
@@ -75,7 +75,7 @@ fn exchange(core: &Core, stream: &TcpStream, inbound: &mut Inbound<'_>, head: &H
         Ok((entry.route, request))
     }) {
         Ok((route, request)) => perform(core, route, &request, seen.as_ref()),
-        Err(NoBody::Refused(problem)) => Outgoing::Answer(refusal(&problem)),
+        Err(NoBody::Refused(fail)) => Outgoing::Answer(refusal(core, &fail.into_problem())),
         Err(NoBody::Gone) => return false,
     };
     let keep = head.keep_alive && unread == 0 && !core.is_stopping();
@@ -88,28 +88,34 @@ fn exchange(core: &Core, stream: &TcpStream, inbound: &mut Inbound<'_>, head: &H
 }
 
 /// Everything that can be known before the body: where from, who, what.
-fn check(core: &Core, head: &Head) -> Result<Entry, Problem> {
+fn check(core: &Core, head: &Head) -> Result<Entry, Fail> {
     access::same_site(&head.headers, core.address)?;
-    let caller = access::caller(core, &head.headers).map_err(Fail::into_problem)?;
+    let caller = access::caller(core, head)?;
     if caller == Caller::Agent(core.instance.agent_id) {
         core.saw_agent();
     }
     match routes::find(&head.method, &head.path, caller) {
         Ok((route, names)) => Ok(Entry { route, names, caller }),
-        Err(Miss::NotFound) => Err(problems::not_found().into_problem()),
-        Err(Miss::OtherSide) => Err(problems::forbidden()),
-        Err(Miss::NoCredential) => Err(problems::unauthenticated()),
+        Err(Miss::NotFound) => Err(problems::not_found()),
+        Err(Miss::OtherSide) => Err(problems::forbidden().into()),
+        Err(Miss::NoCredential) => Err(problems::unauthenticated().into()),
         Err(Miss::Method(allow)) => {
-            Err(Problem { detail: Some(allow), ..problems::http(405, code::METHOD_NOT_ALLOWED) })
+            Err(Problem { detail: Some(allow), ..problems::http(405, code::METHOD_NOT_ALLOWED) }.into())
         }
     }
 }
 
 /// A problem with the fields that its status wants.
-fn refusal(problem: &Problem) -> Answer {
+fn refusal(core: &Core, problem: &Problem) -> Answer {
     let answer = Answer::problem(problem);
     match problem.status {
-        401 => answer.with("WWW-Authenticate", "Bearer"),
+        401 => {
+            let answer = answer.with("WWW-Authenticate", "Bearer, DPoP algs=\"ES256\"");
+            match core.settings().dpop_nonce {
+                Some(nonce) => answer.with("DPoP-Nonce", nonce),
+                None => answer,
+            }
+        }
         405 => answer.with("Allow", problem.detail.clone().unwrap_or_default()),
         429 | 503 => answer.with("Retry-After", "1"),
         _ => answer,
@@ -144,19 +150,19 @@ fn take(
     })
 }
 
-fn check_body(core: &Core, head: &Head, route: &Route) -> Result<(), Problem> {
+fn check_body(core: &Core, head: &Head, route: &Route) -> Result<(), Fail> {
     let most = match route.takes {
         Takes::Nothing => 0,
         Takes::Json => MAX_JSON_BYTES,
         Takes::Bytes => core.settings().part_size_bytes,
     };
     if head.content_length > most {
-        return Err(problems::too_large());
+        return Err(problems::too_large().into());
     }
     let media = head.headers.get("content-type").unwrap_or_default();
     let media = media.split(';').next().unwrap_or_default().trim();
     if route.takes == Takes::Json && !media.eq_ignore_ascii_case("application/json") {
-        return Err(problems::http(415, code::UNSUPPORTED_MEDIA_TYPE));
+        return Err(problems::http(415, code::UNSUPPORTED_MEDIA_TYPE).into());
     }
     Ok(())
 }
@@ -175,7 +181,7 @@ fn read(core: &Core, inbound: &mut Inbound<'_>, head: &Head, seen: Option<&Seen>
 }
 
 fn receive(core: &Core, inbound: &mut Inbound<'_>, head: &Head, seen: Option<&Seen>) -> Result<Body, NoBody> {
-    let failed = |fault: std::io::Error| NoBody::Refused(Fail::from(fault).into_problem());
+    let failed = |fault: std::io::Error| NoBody::Refused(fault.into());
     let mut incoming = core.blobs.receive().map_err(failed)?;
     let received = inbound.body(head.content_length, &mut |piece| {
         core.hooks.body(seen, piece);
@@ -193,7 +199,10 @@ fn perform(core: &Core, route: &Route, request: &Request, seen: Option<&Seen>) -
     let key = route.keyed.then(|| request.key().ok()).flatten();
     let taken = key.map(|key| core.take_key(request.principal(core), key));
     if let Some(None) = taken {
-        return Outgoing::Answer(refusal(&problems::conflict(code::REQUEST_IN_PROGRESS).into_problem()));
+        return Outgoing::Answer(refusal(
+            core,
+            &problems::conflict(code::REQUEST_IN_PROGRESS).into_problem(),
+        ));
     }
     if let Some(instead) = core.hooks.before(seen) {
         return instead;
@@ -202,7 +211,7 @@ fn perform(core: &Core, route: &Route, request: &Request, seen: Option<&Seen>) -
     let done = catch_unwind(AssertUnwindSafe(|| (route.run)(core, request)));
     let answer = match done {
         Ok(Ok(answer)) => answer,
-        Ok(Err(fail)) => refusal(&fail.into_problem()),
+        Ok(Err(fail)) => refusal(core, &fail.into_problem()),
         Err(_) => Answer::problem(&problems::http(500, "internal_error")),
     };
     core.hooks.after(seen, answer)

@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::blobs::Blobs;
+use super::dpop;
 use super::fail::Fail;
 use super::hooks::Hooks;
 use super::lock;
 use super::notifier::Notifier;
 use super::secrets::Sessions;
 use super::settings::Settings;
-use super::signing::SigningKey;
 use super::store::identity::InstanceRow;
 use super::store::{Store, Tx};
+use super::tokens::ServerKey;
 use crate::sdk::wire::heartbeat::{AgentState, Heartbeat};
 
 /// The shared state of one server.
@@ -39,9 +40,13 @@ pub struct Core {
     /// Sessions of the page.
     pub sessions: Sessions,
     /// Published signing keys, the newest last.
-    pub keys: Mutex<Vec<SigningKey>>,
+    pub keys: Mutex<Vec<ServerKey>>,
     /// The newest poll of each agent and consumer.
     pub polls: Mutex<HashMap<(Uuid, String), u64>>,
+    /// Proofs of possession that were used.
+    pub proofs: dpop::Used,
+    /// Held while a file gets or loses its place among the whole ones.
+    pub keeping: Mutex<()>,
     /// The runner as it last showed itself.
     pub runner: Mutex<RunnerSeen>,
     settings: Mutex<Settings>,
@@ -72,7 +77,7 @@ pub struct Parts {
     /// What authorises the person.
     pub person_secret: String,
     /// Published signing keys.
-    pub keys: Vec<SigningKey>,
+    pub keys: Vec<ServerKey>,
     /// Limits and times.
     pub settings: Settings,
 }
@@ -91,6 +96,8 @@ impl Core {
             sessions: Sessions::default(),
             keys: Mutex::new(parts.keys),
             polls: Mutex::default(),
+            proofs: dpop::Used::default(),
+            keeping: Mutex::default(),
             runner: Mutex::new(RunnerSeen { heartbeat: None, last: Instant::now() }),
             settings: Mutex::new(parts.settings),
             in_progress: Mutex::default(),

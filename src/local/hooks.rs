@@ -104,7 +104,7 @@ pub enum Fault {
 }
 
 /// What the connection does instead of going on.
-pub enum Outgoing {
+pub(super) enum Outgoing {
     /// Write the answer.
     Answer(Answer),
     /// Write bytes and close.
@@ -117,7 +117,7 @@ pub enum Outgoing {
 
 /// A request as the desk knows it.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(super) struct Seen {
     operation: String,
     ordinal: u64,
     index: usize,
@@ -149,7 +149,7 @@ impl Gate {
     pub fn reached(&self, limit: Duration) -> bool {
         let guard = lock(&self.0.0);
         let waited = self.0.1.wait_timeout_while(guard, limit, |gate| gate.waiting == 0);
-        waited.map_or(false, |(gate, _)| gate.waiting > 0)
+        waited.is_ok_and(|(gate, _)| gate.waiting > 0)
     }
 
     /// Stands at the gate until it opens.

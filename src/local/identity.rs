@@ -1,19 +1,22 @@
 //! What a data directory holds: opened and, on first use, filled with an instance, a person, an agent and a key.
 
-use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
 use super::blobs::Blobs;
 use super::fail::Fail;
-use super::private_files;
 use super::secrets;
 use super::server::LocalError;
-use super::signing::SigningKey;
 use super::store::identity::{self, InstanceRow, PrincipalRow};
 use super::store::{Store, Tx, projects};
+use super::tokens::ServerKey;
+use crate::sdk::jws::SigningKey;
+use crate::sys::atomic_file;
+use crate::sys::lock::FileLock;
+use crate::sys::private::{self, DirFault};
 
 /// Name of the database.
 const DATABASE: &str = "server.db";
@@ -57,41 +60,53 @@ pub struct Opened {
     /// The ids.
     pub instance: InstanceRow,
     /// The published keys, the newest last.
-    pub keys: Vec<SigningKey>,
+    pub keys: Vec<ServerKey>,
     /// The person's secret of this start.
     pub person_secret: String,
     /// Held while the server lives.
-    pub lock: File,
+    pub lock: FileLock,
 }
 
 /// Opens `data_dir` for the projects named by `refs`.
 pub fn open(data_dir: &Path, refs: &[&str]) -> Result<Opened, LocalError> {
-    private_files::make_dir(data_dir).map_err(LocalError::DataDir)?;
-    if !private_files::is_private_dir(data_dir).map_err(LocalError::DataDir)? {
-        return Err(LocalError::DataDirNotPrivate);
-    }
+    private::create_dir_all(data_dir).map_err(LocalError::DataDir)?;
+    private::check_dir(data_dir).map_err(not_private)?;
     let lock = take_lock(&data_dir.join(LOCK))?;
     let path = data_dir.join(DATABASE);
-    private_files::open(&path).map_err(LocalError::DataDir)?;
-    private_files::make_private(&path).map_err(LocalError::DataDir)?;
+    // Made before SQLite would make it, so that it and the files beside it are private from the start.
+    private::open_append(&path).map_err(LocalError::DataDir)?;
     let store = Store::open(&path).map_err(|_| LocalError::Store)?;
     let blobs = Blobs::open(data_dir).map_err(LocalError::DataDir)?;
     let files = Files::of(data_dir);
     let instance = store.write(|tx| first_use(tx, refs)).map_err(|_| LocalError::Store)?;
     ensure_token(&store, &instance, &files.agent_token)?;
     let person_secret = secrets::random().ok_or(LocalError::NoRandom)?;
-    private_files::replace(&files.person_secret, person_secret.as_bytes()).map_err(LocalError::DataDir)?;
+    atomic_file::write(&files.person_secret, person_secret.as_bytes()).map_err(LocalError::DataDir)?;
     let keys = load_keys(&store)?;
     Ok(Opened { store, blobs, instance, keys, person_secret, lock })
 }
 
-fn take_lock(path: &Path) -> Result<File, LocalError> {
-    let file = private_files::open(path).map_err(LocalError::DataDir)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(LocalError::DataDirInUse),
-        Err(TryLockError::Error(fault)) => Err(LocalError::DataDir(fault)),
+fn not_private(fault: DirFault) -> LocalError {
+    match fault {
+        DirFault::OpenToOthers | DirFault::ForeignOwner => LocalError::DataDirNotPrivate,
+        DirFault::Missing | DirFault::NotADirectory | DirFault::Unreadable => {
+            LocalError::DataDir(std::io::Error::other(fault))
+        }
     }
+}
+
+fn take_lock(path: &Path) -> Result<FileLock, LocalError> {
+    FileLock::try_acquire(path).map_err(LocalError::DataDir)?.ok_or(LocalError::DataDirInUse)
+}
+
+/// The address of the server that uses `data_dir`; `None` when none does, also when one died and left its
+/// address behind.
+pub fn running_in(data_dir: &Path) -> Option<SocketAddr> {
+    let lock = data_dir.join(LOCK);
+    if !lock.exists() || FileLock::try_acquire(&lock).ok()?.is_some() {
+        return None;
+    }
+    std::fs::read_to_string(Files::of(data_dir).address).ok()?.trim().parse().ok()
 }
 
 fn first_use(tx: &Tx<'_>, refs: &[&str]) -> Result<InstanceRow, Fail> {
@@ -114,7 +129,8 @@ fn make_instance(tx: &Tx<'_>) -> Result<InstanceRow, Fail> {
         person_id: Uuid::now_v7(),
     };
     for (id, kind, name) in [(instance.agent_id, "agent", "Agent"), (instance.person_id, "person", "You")] {
-        let row = PrincipalRow { id, kind: kind.to_owned(), display_name: name.to_owned(), trusted: true };
+        let (kind, display_name) = (kind.to_owned(), name.to_owned());
+        let row = PrincipalRow { id, kind, display_name, trusted: true, may_upload: true };
         identity::add_principal(tx, &row)?;
     }
     identity::make_instance(tx, &instance)?;
@@ -123,14 +139,14 @@ fn make_instance(tx: &Tx<'_>) -> Result<InstanceRow, Fail> {
 
 /// Makes and keeps a new signing key; it signs from the next load on.
 pub fn add_key(tx: &Tx<'_>) -> Result<(), Fail> {
-    let pkcs8 = SigningKey::generate().ok_or_else(|| std::io::Error::other("no random bytes"))?;
-    Ok(identity::add_key(tx, &Uuid::now_v7().to_string(), &pkcs8)?)
+    let key = SigningKey::generate().map_err(|_| std::io::Error::other("no random bytes"))?;
+    Ok(identity::add_key(tx, &Uuid::now_v7().to_string(), key.pkcs8())?)
 }
 
 /// The published keys, the newest last.
-pub fn load_keys(store: &Store) -> Result<Vec<SigningKey>, LocalError> {
+pub fn load_keys(store: &Store) -> Result<Vec<ServerKey>, LocalError> {
     let kept = store.read(|tx| Ok(identity::keys(tx)?)).map_err(|_| LocalError::Store)?;
-    let keys: Option<Vec<_>> = kept.iter().map(|(kid, pkcs8)| SigningKey::from_pkcs8(kid, pkcs8)).collect();
+    let keys: Option<Vec<_>> = kept.iter().map(|(kid, pkcs8)| ServerKey::load(kid, pkcs8)).collect();
     keys.filter(|keys| !keys.is_empty()).ok_or(LocalError::Store)
 }
 
@@ -141,14 +157,16 @@ fn ensure_token(store: &Store, instance: &InstanceRow, path: &Path) -> Result<()
         Err(fault) if fault.kind() == ErrorKind::NotFound => None,
         Err(fault) => return Err(LocalError::DataDir(fault)),
     };
-    let owner = |token: &str| store.read(|tx| Ok(identity::agent_of_token(tx, &secrets::hash(token))?));
+    let owner = |token: &str| store.read(|tx| Ok(identity::agent_token(tx, &secrets::hash(token))?));
     if let Some(token) = kept
-        && owner(token.trim()).map_err(|_| LocalError::Store)? == Some(instance.agent_id)
+        && owner(token.trim())
+            .map_err(|_| LocalError::Store)?
+            .is_some_and(|kept| kept.agent_id == instance.agent_id)
     {
-        return private_files::make_private(path).map_err(LocalError::DataDir);
+        return Ok(());
     }
     let token = secrets::random().ok_or(LocalError::NoRandom)?;
     let set = store.write(|tx| Ok(identity::set_agent_token(tx, instance.agent_id, &secrets::hash(&token))?));
     set.map_err(|_| LocalError::Store)?;
-    private_files::replace(path, token.as_bytes()).map_err(LocalError::DataDir)
+    atomic_file::write(path, token.as_bytes()).map_err(LocalError::DataDir)
 }

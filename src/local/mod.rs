@@ -10,6 +10,7 @@ mod access;
 mod blobs;
 mod connection;
 mod core;
+mod dpop;
 mod fail;
 mod flow;
 pub mod hooks;
@@ -20,7 +21,6 @@ mod mime;
 mod notifier;
 mod operator;
 mod ops;
-mod private_files;
 mod problems;
 mod request;
 mod routes;
@@ -28,8 +28,8 @@ mod rules;
 mod secrets;
 mod server;
 mod settings;
-mod signing;
 mod store;
+mod sweep;
 mod tokens;
 mod views;
 
@@ -38,10 +38,12 @@ mod testing;
 #[cfg(test)]
 mod walk;
 
+pub use flow::Became;
 pub use hooks::Hooks;
-pub use operator::{Operator, Signer};
+pub use operator::{Done, Operator, Signer};
 pub use server::{LocalError, Options, Server};
 pub use settings::{RUN_SILENCE_LIMIT, Settings};
+pub use store::projects::Behavior;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -15,7 +15,6 @@ use super::lock;
 use super::problems;
 use super::secrets;
 use super::settings::Settings;
-use super::signing::SigningKey;
 use super::store::identity::{self, PrincipalRow};
 use super::store::messages::{self, MessageRow};
 use super::store::projects::{self, Behavior};
@@ -23,6 +22,7 @@ use super::store::runs::{self, RunRow};
 use super::store::tokens::{self as kept_tokens, TokenRow};
 use super::store::{Tx, events, files, threads};
 use super::{ops, tokens, views};
+use crate::sdk::jws::SigningKey;
 use crate::sdk::wire::Time;
 use crate::sdk::wire::event::kind;
 use crate::sdk::wire::message::{Origin, ScanStatus};
@@ -42,7 +42,8 @@ pub enum Signer {
     Stranger,
 }
 
-type Done<T> = Result<T, Problem>;
+/// Done, or the problem that a client would get.
+pub type Done<T> = Result<T, Box<Problem>>;
 
 impl<'a> Operator<'a> {
     pub(super) fn new(core: &'a Core) -> Operator<'a> {
@@ -50,11 +51,11 @@ impl<'a> Operator<'a> {
     }
 
     fn write<T>(&self, work: impl FnOnce(&Tx<'_>) -> Result<T, Fail>) -> Done<T> {
-        self.0.write(work).map_err(Fail::into_problem)
+        self.0.write(work).map_err(boxed)
     }
 
     fn read<T>(&self, work: impl FnOnce(&Tx<'_>) -> Result<T, Fail>) -> Done<T> {
-        self.0.store.read(work).map_err(Fail::into_problem)
+        self.0.store.read(work).map_err(boxed)
     }
 
     /// Changes limits and times from now on.
@@ -76,7 +77,7 @@ impl<'a> Operator<'a> {
 
     fn load_keys(&self) -> Done<()> {
         let keys = first_use::load_keys(&self.0.store);
-        *lock(&self.0.keys) = keys.map_err(|fault| problems::http(500, fault.code()))?;
+        *lock(&self.0.keys) = keys.map_err(|fault| Box::new(problems::http(500, fault.code())))?;
         Ok(())
     }
 
@@ -89,13 +90,12 @@ impl<'a> Operator<'a> {
 
     /// A compact JWS of `claims` under exactly `header`.
     pub fn sign(&self, header: &Value, claims: &Value, signer: Signer) -> Done<String> {
-        let stranger = || SigningKey::from_pkcs8("stranger", &SigningKey::generate()?);
         let keys = lock(&self.0.keys);
         let signed = match signer {
-            Signer::Current => keys.last().map(|key| key.sign(header, claims)),
-            Signer::Stranger => stranger().map(|key| key.sign(header, claims)),
+            Signer::Current => keys.last().map(|key| key.key.sign(header, claims)),
+            Signer::Stranger => SigningKey::generate().ok().map(|key| key.sign(header, claims)),
         };
-        signed.ok_or_else(|| problems::http(500, "no_key"))
+        signed.ok_or_else(|| Box::new(problems::http(500, "no_key")))
     }
 
     /// Makes a token made by hand the newest of its run, as if the server had given it.
@@ -159,7 +159,7 @@ impl<'a> Operator<'a> {
 
     /// Adds an agent that serves nothing here: its id and token.
     pub fn add_agent(&self, name: &str) -> Done<(Uuid, String)> {
-        let token = secrets::random().ok_or_else(|| problems::http(500, "no_random"))?;
+        let token = secrets::random().ok_or_else(|| Box::new(problems::http(500, "no_random")))?;
         let id = self.add_principal("agent", name, false)?;
         self.write(|tx| Ok(identity::set_agent_token(tx, id, &secrets::hash(&token))?))?;
         Ok((id, token))
@@ -181,9 +181,20 @@ impl<'a> Operator<'a> {
             kind: kind.to_owned(),
             display_name: name.to_owned(),
             trusted,
+            may_upload: trusted,
         };
         self.write(|tx| Ok(identity::add_principal(tx, &row)?))?;
         Ok(row.id)
+    }
+
+    /// Says whether a person, and the agent for that person, may upload (SR9).
+    pub fn set_may_upload(&self, principal_id: Uuid, may_upload: bool) -> Done<()> {
+        self.write(|tx| Ok(identity::set_may_upload(tx, principal_id, may_upload)?))
+    }
+
+    /// Binds the agent's token to the key with this thumbprint (RFC 7638), or to none.
+    pub fn bind_agent_token(&self, thumbprint: Option<&str>) -> Done<()> {
+        self.write(|tx| Ok(identity::bind_agent_token(tx, self.0.instance.agent_id, thumbprint)?))
     }
 
     /// Puts a message into a thread that opens nothing. Its id.
@@ -275,7 +286,7 @@ impl<'a> Operator<'a> {
         let row = self.read(|tx| Ok(files::get(tx, file_id)?))?.ok_or_else(missing)?;
         let mut bytes = Vec::new();
         let read = self.0.blobs.open_whole(&row.sha256).and_then(|mut file| file.read_to_end(&mut bytes));
-        read.map_err(|fault| Fail::from(fault).into_problem())?;
+        read.map_err(|fault| boxed(fault.into()))?;
         Ok(bytes)
     }
 
@@ -284,8 +295,12 @@ impl<'a> Operator<'a> {
     }
 }
 
-fn missing() -> Problem {
-    problems::not_found().into_problem()
+fn missing() -> Box<Problem> {
+    boxed(problems::not_found())
+}
+
+fn boxed(fail: Fail) -> Box<Problem> {
+    Box::new(fail.into_problem())
 }
 
 fn word<T: serde::Serialize>(value: T) -> String {

@@ -7,18 +7,33 @@ use super::core::Core;
 use super::fail::Fail;
 use super::lock;
 use super::secrets;
-use super::signing::SigningKey;
 use super::store::Tx;
 use super::store::runs::RunRow;
 use super::store::tokens::{self, TokenRow};
+use crate::sdk::jws::SigningKey;
 use crate::sdk::wire::Time;
 
 /// `typ` of every invocation token (contract, "Invocation token").
 pub const TYPE: &str = "invocation+jwt";
 
+/// One of the server's keys with its published name.
+pub struct ServerKey {
+    /// Its name in JWKS and headers.
+    pub kid: String,
+    /// The key.
+    pub key: SigningKey,
+}
+
+impl ServerKey {
+    /// The key kept as `pkcs8` under the name `kid`; `None` when the bytes are no key.
+    pub fn load(kid: &str, pkcs8: &[u8]) -> Option<ServerKey> {
+        Some(ServerKey { kid: kid.to_owned(), key: SigningKey::from_pkcs8(pkcs8).ok()? })
+    }
+}
+
 /// The header of a token signed by `key`.
-pub fn header(key: &SigningKey) -> Value {
-    json!({"alg": "EdDSA", "typ": TYPE, "kid": key.kid()})
+pub fn header(key: &ServerKey) -> Value {
+    json!({"alg": "EdDSA", "typ": TYPE, "kid": key.kid})
 }
 
 /// The claims of a fresh token for `run`.
@@ -38,7 +53,7 @@ pub fn mint(tx: &Tx<'_>, core: &Core, run: &RunRow, renewed_from: Option<&str>) 
     let claims = claims(core, run);
     let keys = lock(&core.keys);
     let Some(key) = keys.last() else { return Err(std::io::Error::other("no signing key").into()) };
-    let token = key.sign(&header(key), &claims);
+    let token = key.key.sign(&header(key), &claims);
     let row = TokenRow {
         jti: claims["jti"].as_str().unwrap_or_default().to_owned(),
         run_id: run.id,
@@ -51,6 +66,6 @@ pub fn mint(tx: &Tx<'_>, core: &Core, run: &RunRow, renewed_from: Option<&str>) 
 
 /// The published key set.
 pub fn jwks(core: &Core) -> Value {
-    let keys: Vec<Value> = lock(&core.keys).iter().map(SigningKey::public_jwk).collect();
+    let keys: Vec<Value> = lock(&core.keys).iter().map(|key| key.key.public_jwk(&key.kid)).collect();
     json!({"keys": keys})
 }

@@ -23,12 +23,8 @@ pub fn post(run: &mut Run, turn: &mut Turn, position: u32, text: &str) -> Result
     let body = without_title(run, turn, position, text);
     match planned(run, position) {
         Some(known) if known.sent => return Ok(()),
-        Some(known) => {
-            if go_on(run, known)? {
-                return Ok(());
-            }
-        }
-        None => {}
+        Some(known) if go_on(run, known)? => return Ok(()),
+        Some(_) | None => {}
     }
     let masked = run.mask.apply(&body).into_owned();
     let split = attach_lines::split(&masked);

@@ -12,12 +12,13 @@ use super::record::TurnRecord;
 use super::waiting::STATUS_LINE;
 use super::{Run, channels};
 use crate::attachments::attach_lines::Split;
-use crate::attachments::candidate::{Rules, check_set};
+use crate::attachments::candidate::Rules;
 use crate::attachments::delivery::{self, Delivery, Means, Uploads};
 use crate::attachments::notice;
-use crate::attachments::outcome::{Outcome, Reason};
+use crate::attachments::outcome::Outcome;
 use crate::attachments::policy::{Patterns, Places, RootName, Roots};
 use crate::attachments::record::{self, AttachmentSetRecord, Persist, RecordFile};
+use crate::attachments::set;
 use crate::attachments::staging::Staging;
 use crate::sdk::bound::{Bound, RunError};
 use crate::sdk::wire::file::{
@@ -46,7 +47,8 @@ pub fn post(run: &mut Run, position: u32, split: &Split) -> Result<(), End> {
         // Its keys are lost: sending the files again could send them twice.
         Err(fault) => {
             log::error!("code={} run={}", fault.code(), run.run_id);
-            refused_set(run, position, &split.paths, Reason::UploadFailed)
+            let mask = run.mask.clone();
+            set::lost(&split.paths, &|text| mask.apply(text).into_owned(), run.run_id, position)
         }
     };
     match upload(run, position, &mut set, &mut disk)? {
@@ -72,8 +74,8 @@ pub fn post(run: &mut Run, position: u32, split: &Split) -> Result<(), End> {
 /// A fault of the state directory.
 pub fn send_without(run: &mut Run, position: u32, text: &str, problem: &Problem) -> Result<(), End> {
     let mut disk = record_file(run, position)?;
-    let mut set =
-        disk.load().ok().flatten().unwrap_or_else(|| refused_set(run, position, &[], Reason::NotAttached));
+    let lost = || AttachmentSetRecord::refused(run.run_id, position, Vec::new());
+    let mut set = disk.load().ok().flatten().unwrap_or_else(lost);
     set.not_attached(problem);
     let key = *set.fallback_msg_id.get_or_insert_with(Uuid::now_v7);
     disk.save(&set).map_err(|fault| run.end_of_file(&fault))?;
@@ -113,11 +115,7 @@ fn new_set(run: &mut Run, position: u32, paths: &[String]) -> Result<AttachmentS
     let mask = run.mask.clone();
     let mask = |text: &str| mask.apply(text).into_owned();
     let rules = Rules { roots: &roots, denied: &denied, limits, mask: &mask };
-    let staged = check_set(paths, &rules).and_then(|candidates| staging(run, position).stage(candidates));
-    Ok(match staged {
-        Ok(staged) => AttachmentSetRecord::staged(run.run_id, position, staged),
-        Err(outcomes) => AttachmentSetRecord::refused(run.run_id, position, outcomes),
-    })
+    Ok(set::prepare(paths, &rules, &staging(run, position), run.run_id, position))
 }
 
 /// The server's limits, read once per answer; without them nothing is sent (D-M3-12-5).
@@ -207,12 +205,6 @@ fn upload_once(
         halt: &|| run.cancel.reason().is_some(),
     };
     Ok(delivery::upload_set(set, &mut means))
-}
-
-fn refused_set(run: &Run, position: u32, paths: &[String], reason: Reason) -> AttachmentSetRecord {
-    let mask = |text: &str| run.mask.apply(text).into_owned();
-    let outcome = |path: &String| Outcome::of(notice::display_name(path, &mask), reason);
-    AttachmentSetRecord::refused(run.run_id, position, paths.iter().map(outcome).collect())
 }
 
 fn record_file(run: &Run, position: u32) -> Result<RecordFile, End> {

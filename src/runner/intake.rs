@@ -92,13 +92,9 @@ impl Runner {
     fn set_aside(&mut self, raw: &Value) {
         let seq = raw.get("seq").and_then(Value::as_i64);
         log::warn!("code=event_malformed seq={}", seq.unwrap_or_default());
-        match seq {
-            Some(seq) => {
-                self.position = self.position.max(Some(seq));
-                self.courier.send(Job::Ack(seq));
-            }
-            // It cannot be passed over by its position; the gateway's own limit keeps this from spinning.
-            None => {}
+        if let Some(seq) = seq {
+            self.position = self.position.max(Some(seq));
+            self.courier.send(Job::Ack(seq));
         }
     }
 

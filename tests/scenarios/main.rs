@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
+mod happy_path;
+#[cfg(test)]
 mod house;
 #[cfg(test)]
 mod support;

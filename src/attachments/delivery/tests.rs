@@ -102,6 +102,10 @@ fn c6_11_a_death_at_any_operation_is_resumed_once() {
             let known = server.keys.borrow().len();
             let keys = stored.files.iter().filter(|file| file.create_key.is_some()).count();
             assert!(known <= keys, "{what}: a key was sent that is not stored");
+            let begun =
+                server.sessions.borrow().iter().filter(|(_, session)| !session.parts.is_empty()).count();
+            let ids = stored.files.iter().filter(|file| file.file_id.is_some()).count();
+            assert!(begun <= ids, "{what}: bytes were sent before their id was stored");
             server.fate.dead.set(false);
             server.fate.spoilt.set(None);
             let (second, _) = upload(&server, &set, &stored);

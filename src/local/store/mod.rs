@@ -89,11 +89,11 @@ pub type Tx<'a> = Transaction<'a>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::testing::TempDir;
+    use crate::sys::private::TempDir;
 
     #[test]
     fn a_store_opens_twice_and_keeps_its_data() {
-        let dir = TempDir::new();
+        let dir = TempDir::new().unwrap();
         let path = dir.path().join("a.db");
         let store = Store::open(&path).unwrap();
         store.write(|tx| Ok(tx.execute("INSERT INTO consumers VALUES ('a', 'b', 0)", [])?)).unwrap();
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_failed_change_leaves_no_trace() {
-        let dir = TempDir::new();
+        let dir = TempDir::new().unwrap();
         let store = Store::open(&dir.path().join("a.db")).unwrap();
         let failed: Result<(), Fail> = store.write(|tx| {
             tx.execute("INSERT INTO consumers VALUES ('a', 'b', 0)", [])?;
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_file_of_a_newer_program_is_refused() {
-        let dir = TempDir::new();
+        let dir = TempDir::new().unwrap();
         let path = dir.path().join("a.db");
         drop(Store::open(&path).unwrap());
         Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();

@@ -131,11 +131,10 @@ pub fn after_exit(run: &mut Run, turn: &mut Turn, exit: Ended) -> Result<Option<
         return Ok(Some(of_progress(turn)));
     }
     let signalled = run.record.as_ref().is_some_and(|record| record.get().signalled);
-    if exit == Ended::Known(Exit::Code(0)) && turn.progress.text_seen() && !signalled {
-        if let Some(text) = last_text(run, turn) {
-            answer::post(run, turn, turn.progress.answers() + 1, &format!("{text}{MAY_BE_INCOMPLETE}"))?;
-            return Ok(Some(End::by(Cause::Completed)));
-        }
+    let may_speak = exit == Ended::Known(Exit::Code(0)) && turn.progress.text_seen() && !signalled;
+    if may_speak && let Some(text) = last_text(run, turn) {
+        answer::post(run, turn, turn.progress.answers() + 1, &format!("{text}{MAY_BE_INCOMPLETE}"))?;
+        return Ok(Some(End::by(Cause::Completed)));
     }
     Ok(Some(End::by(Cause::NoResult).telling(NO_ANSWER)))
 }
