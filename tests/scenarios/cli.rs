@@ -110,7 +110,8 @@ fn demo_works_twice_with_the_same_data_directory() {
 fn demo_works_after_a_killed_one() {
     let top = TempDir::new().unwrap();
     let data = top.join("d").display().to_string();
-    let mut first = program(&["demo", "--data-dir", &data]).spawn().unwrap();
+    // What the killed one cannot remove is removed with everything else here.
+    let mut first = program(&["demo", "--data-dir", &data]).env("TMPDIR", top.path()).spawn().unwrap();
     read_until(&mut BufReader::new(first.stderr.take().unwrap()), "started");
     first.kill().unwrap();
     first.wait().unwrap();
