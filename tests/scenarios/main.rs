@@ -1,6 +1,8 @@
 //! Scenarios: the whole program against the embedded server, and the rules that hold for all of it.
 
 #[cfg(test)]
+mod cli;
+#[cfg(test)]
 mod contract;
 #[cfg(test)]
 mod happy_path;
