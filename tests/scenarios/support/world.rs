@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use claude_code_runner::config;
+use claude_code_runner::cli::logging;
+use claude_code_runner::config::{self, LogFormat};
 use claude_code_runner::local::{Hooks, Options, Server};
 use claude_code_runner::run::workspace::Workspaces;
 use claude_code_runner::runner::{Runner, RunnerFault, StopHandle};
@@ -85,6 +86,7 @@ impl World {
 
     /// A world whose runner does not run yet.
     pub fn without_runner(setup: Setup) -> World {
+        show_log();
         let dir = TempDir::new().unwrap();
         for made in ["projects/website/.git", "home", "bin"] {
             std::fs::create_dir_all(dir.join(made)).unwrap();
@@ -239,6 +241,13 @@ fn start_server(dir: &TempDir, setup: &Setup, hooks: &Hooks) -> Server {
         hooks: hooks.clone(),
     })
     .unwrap()
+}
+
+/// Prints the log where `SCENARIO_LOG` is set, to look into a failure.
+fn show_log() {
+    if std::env::var_os("SCENARIO_LOG").is_some() {
+        logging::install_with(LogFormat::Text, log::LevelFilter::Debug);
+    }
 }
 
 /// A file that only its owner may read.
