@@ -5,6 +5,8 @@ mod cli;
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
+mod files;
+#[cfg(test)]
 mod happy_path;
 #[cfg(test)]
 mod house;
@@ -12,3 +14,5 @@ mod house;
 mod real_cli;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod turn;
