@@ -9,4 +9,6 @@ mod happy_path;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
+mod real_cli;
+#[cfg(test)]
 mod support;
