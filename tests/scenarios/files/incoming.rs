@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::world::{
-    PART, answer, answers, bytes, completes, every_file, grant, names, nothing_left, put, revision, with, works,
-    world,
+    PART, answer, answers, bytes, completes, every_file, grant, names, nothing_left, put, revision, with,
+    works, world,
 };
 use crate::support::logs;
 use crate::support::wait::{DEADLINE, eventually};
@@ -113,7 +113,11 @@ fn a_failed_download_is_named_and_leaves_nothing() {
         let (thread, run, _) = sends(&world, "a.bin", &bytes(3, length));
         completes(&world, run);
         world.hooks.clear();
-        assert!(prompt(&world).contains(&format!("unavailable: {expected}")), "{expected}: {}", prompt(&world));
+        assert!(
+            prompt(&world).contains(&format!("unavailable: {expected}")),
+            "{expected}: {}",
+            prompt(&world)
+        );
         assert!(stored(&world, thread).is_empty(), "{expected}");
     }
 }
@@ -234,7 +238,10 @@ fn grant_revision_is_recorded_and_a_change_applies_to_the_next_turn() {
     eventually("the turn works", || world.claude.reached("works").then_some(()));
     let record = world.state().join("turns").join(format!("{run}.json"));
     let record: Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
-    assert_eq!(record.pointer("/project/grant_revision").or(record.get("grant_revision")), Some(&json!(before)));
+    assert_eq!(
+        record.pointer("/project/grant_revision").or(record.get("grant_revision")),
+        Some(&json!(before))
+    );
     grant(&world, &json!({"workspace_write": true}));
     grant(&world, &json!({"workspace_write": false}));
     // A withdrawn write permission does not close the project for what is sent (IN-9).
@@ -249,8 +256,7 @@ fn grant_revision_is_recorded_and_a_change_applies_to_the_next_turn() {
 /// IN-8: class host needs the write permission; as root it is refused anyway.
 #[test]
 fn class_host_is_refused_without_the_write_permission() {
-    let setup =
-        Setup { server_class: ToolClass::Host, runner_class: ToolClass::Host, ..Setup::default() };
+    let setup = Setup { server_class: ToolClass::Host, runner_class: ToolClass::Host, ..Setup::default() };
     let world = with(setup);
     let (_, run) = world.asks("Work");
     world.ends_as(run, RunState::Failed, Some("adapter_error"));
