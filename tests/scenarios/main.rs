@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
+mod contract_walk;
+#[cfg(test)]
 mod happy_path;
 #[cfg(test)]
 mod house;

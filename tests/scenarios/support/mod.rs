@@ -2,6 +2,7 @@
 
 pub mod openapi;
 pub mod person;
+pub mod raw_http;
 pub mod source;
 pub mod spdx;
 pub mod stand_in;
