@@ -126,6 +126,7 @@ fn finishes(site: &Site) {
     site.refused(&finish(&site.queued(), json!({"state": "completed"})), 409, "invalid_state_transition");
     let gone = site.agent("POST", &format!("/runs/{}/finish", Uuid::now_v7()));
     site.refused(&gone.json(&json!({"state": "failed"})), 404, "not_found");
+    site.refused(&site.agent("GET", &format!("/runs/{}", Uuid::now_v7())), 404, "not_found");
 }
 
 fn sessions(site: &Site) {
@@ -179,6 +180,10 @@ fn titles(site: &Site) {
     site.refused(&by_agent("Orders", 1).without("If-Match"), 428, "precondition_required");
     site.refused(&by_agent("Orders", 9), 412, "version_conflict");
     site.ok(&by_agent("Orders", 1));
+    let nowhere = format!("/threads/{}", Uuid::now_v7());
+    site.refused(&site.person("GET", &nowhere), 404, "not_found");
+    let untitled = site.person("PUT", &format!("{nowhere}/title")).json(&json!({"title": "Mine"}));
+    site.refused(&untitled.with("If-Match", "\"1\""), 404, "not_found");
     let manual = site.person("PUT", &path).json(&json!({"title": "Mine"})).with("If-Match", "\"2\"");
     site.ok(&manual);
     site.refused(&by_agent("Orders", 3), 409, "title_manual");
