@@ -1,12 +1,18 @@
 //! Scenarios: the whole program against the embedded server, and the rules that hold for all of it.
 
 #[cfg(test)]
+mod acceptance;
+#[cfg(test)]
 mod contract;
 #[cfg(test)]
 mod contract_walk;
+#[cfg(test)]
+mod faults;
 #[cfg(test)]
 mod happy_path;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tokens;
