@@ -16,10 +16,7 @@ const STATE: &str = "s";
 ///
 /// # Errors
 /// What has to be given when there is no home.
-pub fn choose(
-    given: Option<&Path>,
-    variable: impl Fn(&str) -> Option<OsString>,
-) -> Result<PathBuf, Failure> {
+pub fn choose(given: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Failure> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let found = match given {
         Some(path) => std::path::absolute(path).ok(),
@@ -41,10 +38,21 @@ mod tests {
 
     #[test]
     fn the_platform_names_the_place() {
-        let rows: &[(&str, Option<&str>, &[(&str, &str)], Option<&str>)] = &[
+        type Row = (
+            &'static str,
+            Option<&'static str>,
+            &'static [(&'static str, &'static str)],
+            Option<&'static str>,
+        );
+        let rows: &[Row] = &[
             ("given", Some("/d"), &[("HOME", "/h")], Some("/d")),
             ("platform", None, &[("XDG_DATA_HOME", "/x"), ("HOME", "/h")], Some("/x/ccr")),
-            ("relative platform", None, &[("XDG_DATA_HOME", "x"), ("HOME", "/h")], Some("/h/.local/share/ccr")),
+            (
+                "relative platform",
+                None,
+                &[("XDG_DATA_HOME", "x"), ("HOME", "/h")],
+                Some("/h/.local/share/ccr"),
+            ),
             ("home", None, &[("HOME", "/h")], Some("/h/.local/share/ccr")),
             ("relative home", None, &[("HOME", "h")], None),
             ("nothing", None, &[], None),

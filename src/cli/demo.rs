@@ -57,7 +57,10 @@ pub fn demo(options: &DemoOptions) -> Result<u8, Failure> {
     let stage = Stage::set(options.data_dir.as_deref())?;
     let (project, archive) = furnish(&stage)?;
     let turns = turn_options(&stage.data_dir, &program, options)?;
-    show::line(&format!("A project in {}, an archive of orders, a stand-in for Claude Code.", project.path.display()));
+    show::line(&format!(
+        "A project in {}, an archive of orders, a stand-in for Claude Code.",
+        project.path.display()
+    ));
     let interrupts = Interrupts::listen()?;
     let home = Home::find_or_start(&stage.data_dir, &project, &turns)?;
     show::line("Server and runner are at work; the project may be written to.");
@@ -92,7 +95,8 @@ fn temporary(fault: &std::io::Error) -> Failure {
 
 /// The stand-in beside this program.
 fn stand_in() -> Result<PathBuf, Failure> {
-    let own = std::env::current_exe().map_err(|fault| Failure::new(format!("where is this program? ({})", fault.kind())))?;
+    let own = std::env::current_exe()
+        .map_err(|fault| Failure::new(format!("where is this program? ({})", fault.kind())))?;
     let program = own.with_file_name(STAND_IN);
     if program.is_file() {
         return Ok(program);
@@ -130,7 +134,13 @@ fn turn_options(data_dir: &Path, program: &Path, options: &DemoOptions) -> Resul
     let key = data_dir.join("made-up-key");
     private::create_dir_all(data_dir)
         .and_then(|()| atomic_file::write(&key, MADE_UP_KEY.as_bytes()))
-        .map_err(|fault| Failure::new(format!("{}: the data directory cannot be used ({})", data_dir.display(), fault.kind())))?;
+        .map_err(|fault| {
+            Failure::new(format!(
+                "{}: the data directory cannot be used ({})",
+                data_dir.display(),
+                fault.kind()
+            ))
+        })?;
     Ok(TurnOptions {
         class: ToolClass::Scoped,
         billing: Some(Billing::Organization { key_ref: format!("file:{}", key.display()) }),

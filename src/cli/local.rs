@@ -71,7 +71,9 @@ fn introduce(
     } else {
         show::line(&format!("Server {} (this version has no page yet)", pair.server().url()));
     }
-    show::line("From a terminal, in a project's directory: claude-code-runner ask \"What does this project do?\"");
+    show::line(
+        "From a terminal, in a project's directory: claude-code-runner ask \"What does this project do?\"",
+    );
     if data_dir::choose(None, |name| std::env::var_os(name)).ok().as_deref() != Some(data_dir) {
         show::line(&format!("(with --data-dir {})", data_dir.display()));
     }

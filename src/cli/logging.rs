@@ -68,7 +68,8 @@ mod tests {
 
     #[test]
     fn own_messages_become_members_and_numbers_stay_numbers() {
-        let pairs = pairs("claude_code_runner::run", "code=turn_started run=r1 wait_ms=20 words without a pair");
+        let pairs =
+            pairs("claude_code_runner::run", "code=turn_started run=r1 wait_ms=20 words without a pair");
         let line = json_line(Time::from_millis(0), "info", &pairs);
         assert_eq!(
             line.to_string(),

@@ -20,8 +20,8 @@ use crate::local::{Hooks, LocalError, Options, Server};
 use crate::run::workspace::Workspaces;
 use crate::runner::{Runner, RunnerFault, StopHandle};
 use crate::sdk::wire::run::{BillingMode, ToolClass};
-use crate::sys::process;
 use crate::sys::private;
+use crate::sys::process;
 use crate::sys::signals::SignalSeen;
 
 /// How faults of the written configuration call it.
@@ -62,7 +62,8 @@ impl Pair {
     pub fn start(options: &PairOptions<'_>) -> Result<Pair, Failure> {
         let billing = chosen(options.turns.billing.as_ref())?;
         check(options.turns, billing)?;
-        let server = Server::start(server_options(options, billing)).map_err(|fault| local_failure(&fault))?;
+        let server =
+            Server::start(server_options(options, billing)).map_err(|fault| local_failure(&fault))?;
         let config = runner_config(options, billing, &server)?;
         let map = options.projects.iter().map(|project| (project.reference.clone(), project.path.clone()));
         let workspaces = Workspaces::Map(BTreeMap::from_iter(map));
@@ -268,7 +269,10 @@ mod tests {
             assert_eq!(config.runner.tool_class, class);
             assert_eq!(config.runner.default_model, "mo\"del");
             assert_eq!(config.runner.agent_token_ref, SecretRef::file(Path::new("/d/a \"b\" \\ token")));
-            assert_eq!(config.runner.scoped_allowed_tools.len(), if class == ToolClass::Scoped { 3 } else { 0 });
+            assert_eq!(
+                config.runner.scoped_allowed_tools.len(),
+                if class == ToolClass::Scoped { 3 } else { 0 }
+            );
             assert!(config.runner.anthropic_api_key_ref.is_some() && !config.runner.allow_personal);
         }
         let personal = read(ToolClass::Scoped, &Billing::Personal);
@@ -279,7 +283,10 @@ mod tests {
     fn without_a_choice_both_are_named() {
         let failure = chosen(None).unwrap_err();
         assert_eq!(failure.exit, super::super::exit::USAGE);
-        assert!(failure.message.contains("--billing personal") && failure.message.contains("--billing organization"));
+        assert!(
+            failure.message.contains("--billing personal")
+                && failure.message.contains("--billing organization")
+        );
     }
 
     #[test]

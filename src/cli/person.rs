@@ -101,7 +101,8 @@ impl Person {
     /// Why the secret there cannot be read.
     pub fn of_data_dir(data_dir: &Path, address: SocketAddr) -> Result<Person, Failure> {
         let secret = SecretRef::file(&data_dir.join(SECRET_FILE)).read();
-        let secret = secret.map_err(|fault| Failure::new(format!("the secret of the local server: {fault}")))?;
+        let secret =
+            secret.map_err(|fault| Failure::new(format!("the secret of the local server: {fault}")))?;
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -158,7 +159,9 @@ impl Person {
     /// `cancelRun`; a run that has ended already is no fault.
     pub fn cancel(&self, run_id: Uuid) -> Answer<()> {
         let request = self.request("POST", &format!("/runs/{run_id}/cancel"), &[]);
-        match self.finish(self.run_request(request, (), ORDINARY)?) {
+        // An empty body with its length, which the server asks for.
+        let nothing: &[u8] = &[];
+        match self.finish(self.run_request(request, nothing, ORDINARY)?) {
             Ok(_) => Ok(()),
             Err(PersonError::Refused(problem)) if problem.status == 409 => Ok(()),
             Err(error) => Err(error),

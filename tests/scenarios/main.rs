@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod acceptance;
 #[cfg(test)]
+mod cli;
+#[cfg(test)]
 mod contract;
 #[cfg(test)]
 mod contract_walk;
@@ -12,6 +14,8 @@ mod faults;
 mod happy_path;
 #[cfg(test)]
 mod house;
+#[cfg(test)]
+mod real_cli;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -107,8 +107,12 @@ fn local() -> Command {
                 .required(true),
         )
         .arg(
-            value("listen", "ADDR", "Loopback address and port; else 127.0.0.1 and the port of the first start")
-                .value_parser(value_parser!(SocketAddr)),
+            value(
+                "listen",
+                "ADDR",
+                "Loopback address and port; else 127.0.0.1 and the port of the first start",
+            )
+            .value_parser(value_parser!(SocketAddr)),
         );
     with_turn_options(command)
 }
@@ -169,7 +173,10 @@ fn with_turn_options(command: Command) -> Command {
         )
         .arg(flag("write", "Let turns write into the project; off until it is turned on once"))
         .arg(value("model", "NAME", "Model of the turns").default_value(DEFAULT_MODEL))
-        .arg(value("claude-bin", "PROGRAM", "Claude Code: a name or an absolute path").default_value(DEFAULT_PROGRAM))
+        .arg(
+            value("claude-bin", "PROGRAM", "Claude Code: a name or an absolute path")
+                .default_value(DEFAULT_PROGRAM),
+        )
         .arg(data_dir("Where threads and files are kept [default: ccr below the platform's data directory]"))
         .arg(log_level())
 }

@@ -34,7 +34,8 @@ fn ask_options() -> AskOptions {
 #[test]
 fn words_become_invocations() {
     let key = Billing::Organization { key_ref: "env:KEY".into() };
-    let local = LocalOptions { projects: vec!["a".into()], data_dir: None, listen: None, turns: turn_options() };
+    let local =
+        LocalOptions { projects: vec!["a".into()], data_dir: None, listen: None, turns: turn_options() };
     let id = Uuid::from_u128(7);
     let rows = [
         ("run|--config|c.toml", Invocation::Run { config: "c.toml".into() }),

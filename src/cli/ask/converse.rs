@@ -71,7 +71,9 @@ fn thread(question: &Question<'_>) -> Result<Uuid, Failure> {
         }
         cursor = page.next_cursor;
         if cursor.is_none() {
-            return Err(Failure::usage(format!("this project has no thread {wanted}; leave --thread out for a new one")));
+            return Err(Failure::usage(format!(
+                "this project has no thread {wanted}; leave --thread out for a new one"
+            )));
         }
     }
 }
@@ -147,7 +149,11 @@ fn watch(question: &Question<'_>, run_id: Uuid, live: &mut Live) -> Result<RunDo
 }
 
 /// What the agent wrote in the thread after the message, in order.
-fn answers(question: &Question<'_>, thread_id: Uuid, posted: &MessagePosted) -> Result<Vec<Message>, Failure> {
+fn answers(
+    question: &Question<'_>,
+    thread_id: Uuid,
+    posted: &MessagePosted,
+) -> Result<Vec<Message>, Failure> {
     let messages = question.home.person.messages(thread_id)?.messages;
     let answers = |message: &Message| message.seq > posted.seq && message.author.kind == PrincipalKind::Agent;
     Ok(messages.into_iter().filter(answers).collect())

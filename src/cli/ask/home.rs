@@ -24,7 +24,11 @@ impl Home {
     ///
     /// # Errors
     /// Why neither is possible, or that the running one does not serve the project.
-    pub fn find_or_start(data_dir: &Path, project: &ProjectDir, turns: &TurnOptions) -> Result<Home, Failure> {
+    pub fn find_or_start(
+        data_dir: &Path,
+        project: &ProjectDir,
+        turns: &TurnOptions,
+    ) -> Result<Home, Failure> {
         let (person, pair) = match running(data_dir) {
             Some(person) => (person, None),
             None => {

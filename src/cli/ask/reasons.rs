@@ -6,13 +6,22 @@ use crate::sdk::wire::run::RunState;
 /// One sentence for each reason a runner gives (M2-34, turn-paths), and what to do.
 const SENTENCES: &[(&str, &str)] = &[
     (reason::INVALID_INVOCATION_TOKEN, "the runner did not accept the server's token"),
-    (reason::TOOL_CLASS_MISMATCH, "the runner may do more than the server allows; start both with the same --tool-class"),
-    (reason::BILLING_MODE_MISMATCH, "Claude Code would be paid for in another way than chosen; check --billing and the login"),
+    (
+        reason::TOOL_CLASS_MISMATCH,
+        "the runner may do more than the server allows; start both with the same --tool-class",
+    ),
+    (
+        reason::BILLING_MODE_MISMATCH,
+        "Claude Code would be paid for in another way than chosen; check --billing and the login",
+    ),
     (
         reason::RUNTIME_NOT_AUTHENTICATED,
         "Claude Code has no working login or key; log in with `claude`, or check --api-key-ref",
     ),
-    (reason::RUNTIME_ERROR, "Claude Code is missing, too old, or reported an error; check --claude-bin, and --log-level info tells more"),
+    (
+        reason::RUNTIME_ERROR,
+        "Claude Code is missing, too old, or reported an error; check --claude-bin, and --log-level info tells more",
+    ),
     (reason::ADAPTER_ERROR, "the runner could not work on it; --log-level info tells more"),
     (reason::RUNTIME_LIMIT, "a usage or rate limit was reached; try again later"),
     (reason::CONTEXT_FULL, "the conversation is too long; start a new thread"),
@@ -54,7 +63,11 @@ mod tests {
     #[test]
     fn words_name_state_sentence_and_code() {
         let rows = [
-            (RunState::Failed, Some("context_full"), "The run failed: the conversation is too long; start a new thread (context_full)."),
+            (
+                RunState::Failed,
+                Some("context_full"),
+                "The run failed: the conversation is too long; start a new thread (context_full).",
+            ),
             (RunState::Cancelled, None, "The run was stopped."),
             (RunState::Interrupted, Some("new_reason"), "The run was interrupted (new_reason)."),
         ];

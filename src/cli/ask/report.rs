@@ -43,7 +43,8 @@ impl Reply {
 
     /// Why the run did not complete, as a sentence.
     pub fn why(&self) -> Option<String> {
-        (self.run.state != RunState::Completed).then(|| reasons::words(self.run.state, self.run.reason.as_deref()))
+        (self.run.state != RunState::Completed)
+            .then(|| reasons::words(self.run.state, self.run.reason.as_deref()))
     }
 }
 

@@ -49,22 +49,25 @@ impl Person {
         let session: Value = self.post_keyed(&format!("channels/{channel}/uploads"), &body);
         let id: Uuid = serde_json::from_value(session["file_id"].clone()).unwrap();
         let size = usize::try_from(session["part_size_bytes"].as_u64().unwrap()).unwrap();
+        let announced = session["parts"].as_array().unwrap();
         let parts: Vec<Value> =
-            bytes.chunks(size).enumerate().map(|(at, part)| self.part(id, at + 1, part)).collect();
+            bytes.chunks(size).zip(announced).map(|(bytes, part)| self.part(id, part, bytes)).collect();
         let _: Value = self.post_keyed(&format!("uploads/{id}/complete"), &json!({"parts": parts}));
         id
     }
 
-    fn part(&self, id: Uuid, number: usize, bytes: &[u8]) -> Value {
+    fn part(&self, id: Uuid, part: &Value, bytes: &[u8]) -> Value {
         use base64::Engine;
         let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(bytes));
-        let mut answer = self
+        let mut request = self
             .agent
-            .put(format!("{}/api/v1/uploads/{id}/parts/{number}", self.base))
+            .put(format!("{}/api/v1/uploads/{id}/parts/{}", self.base, part["part_number"]))
             .header("Authorization", format!("Bearer {}", self.secret))
-            .header("Content-Digest", format!("sha-256=:{digest}:"))
-            .send(bytes)
-            .unwrap();
+            .header("Content-Digest", format!("sha-256=:{digest}:"));
+        for header in part["headers"].as_array().unwrap() {
+            request = request.header(header["name"].as_str().unwrap(), header["value"].as_str().unwrap());
+        }
+        let mut answer = request.send(bytes).unwrap();
         let body: Value = serde_json::from_str(&answer.body_mut().read_to_string().unwrap()).unwrap();
         json!({"part_number": body["part_number"], "etag": body["etag"]})
     }
@@ -82,7 +85,27 @@ impl Person {
 
     /// Presses Stop.
     pub fn stops(&self, run: Uuid) {
-        let _: Value = self.post(&format!("runs/{run}/cancel"), &json!({}));
+        let _: Value = self.send(&format!("runs/{run}/cancel"), "", None);
+    }
+
+    /// Turns writing in a project on.
+    pub fn lets_write(&self, channel: Uuid) {
+        let projects: Value = self.get("projects");
+        let project = projects["projects"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|project| project["channel_id"] == json!(channel));
+        let revision = project.unwrap()["grant_revision"].as_i64().unwrap();
+        let answer = self
+            .agent
+            .put(format!("{}/api/v1/projects/{channel}/grant", self.base))
+            .header("Authorization", format!("Bearer {}", self.secret))
+            .header("If-Match", format!("\"{revision}\""))
+            .header("Content-Type", "application/json")
+            .send(json!({"workspace_write": true}).to_string())
+            .unwrap();
+        assert_eq!(answer.status(), 200);
     }
 
     /// Downloads a file.
@@ -109,14 +132,14 @@ impl Person {
     }
 
     fn post<T: serde::de::DeserializeOwned>(&self, path: &str, body: &Value) -> T {
-        self.send(path, body, None)
+        self.send(path, &body.to_string(), None)
     }
 
     fn post_keyed<T: serde::de::DeserializeOwned>(&self, path: &str, body: &Value) -> T {
-        self.send(path, body, Some(Uuid::now_v7()))
+        self.send(path, &body.to_string(), Some(Uuid::now_v7()))
     }
 
-    fn send<T: serde::de::DeserializeOwned>(&self, path: &str, body: &Value, key: Option<Uuid>) -> T {
+    fn send<T: serde::de::DeserializeOwned>(&self, path: &str, body: &str, key: Option<Uuid>) -> T {
         let mut request = self
             .agent
             .post(format!("{}/api/v1/{path}", self.base))
@@ -125,7 +148,7 @@ impl Person {
         if let Some(key) = key {
             request = request.header("Idempotency-Key", key.to_string());
         }
-        let mut answer = request.send(body.to_string()).unwrap();
+        let mut answer = request.send(body).unwrap();
         parse(path, answer.status().as_u16(), &answer.body_mut().read_to_string().unwrap())
     }
 }
