@@ -10,7 +10,8 @@ use claude_code_runner::local::Signer;
 use claude_code_runner::local::hooks::Fault;
 use claude_code_runner::sdk::wire::problem::Problem;
 use claude_code_runner::sdk::wire::run::{FollowupState, RunState};
-use serde_json::{Value, json};
+use claude_code_runner::sdk::wire::person::RunDocument;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::support::trap::Trap;
@@ -130,28 +131,42 @@ impl Everything {
         claims["exp"] = json!(exp);
         let token = operator.sign(&header, &claims, Signer::Current).unwrap();
         operator.accept_token(self.run, &token, claims["jti"].as_str().unwrap(), exp).unwrap();
-        let newer = |payload: &mut Value| payload["settings_version"] = json!(1_000);
-        operator.redeliver_with(self.run, token, newer).unwrap();
+        operator.redeliver_with(self.run, token, |_| {}).unwrap();
     }
 
     /// Lets the run go to its end, a message coming while it works.
-    fn plays(&mut self) {
+    #[track_caller]
+    fn plays(&mut self, row: &str) {
         self.world.start_runner();
-        eventually("the turn works", || self.world.claude.reached("reached").then_some(()));
+        eventually(&format!("{row}: the turn works"), || self.world.claude.reached("reached").then_some(()));
         let followup = self.world.person.says(self.thread, "And the total?").followup_id.unwrap();
-        eventually("the message is on its way", || {
+        self.world.person.lets_write(self.world.channel());
+        eventually(&format!("{row}: the message is on its way"), || {
             let lines = self.world.claude.captured("stdin").len();
             let state = self.world.person.run(self.run);
             let told = state.followups.iter().any(|it| it.followup_id == followup);
             (told && lines >= 2).then_some(())
         });
+        let hooks = &self.world.hooks;
+        eventually(&format!("{row}: the new settings are asked for"), || {
+            (hooks.count("getServedChannelConfig") > 0).then_some(())
+        });
         self.world.claude.release("go");
+    }
+
+    /// Waits for the end; what did not happen until then may not disturb the looking.
+    #[track_caller]
+    fn ends(&self, row: &str) -> RunDocument {
+        let look = || Some(self.world.person.run(self.run)).filter(|run| run.state.is_final());
+        let ended = eventually(&format!("{row}: the run has ended"), look);
+        self.world.hooks.clear();
+        ended
     }
 
     /// The run ended once, in the right state, with one answer.
     #[track_caller]
     fn judge(&self, row: &str) {
-        let ended = self.world.ends(self.run);
+        let ended = self.ends(row);
         assert_eq!((ended.state, ended.reason.as_deref()), (RunState::Completed, None), "{row}");
         let answers = self.world.answers(self.thread);
         let texts: Vec<&str> = answers.iter().map(|answer| answer.content_md.as_str()).collect();
@@ -185,7 +200,7 @@ fn each<T: Sync>(rows: &[T], play: impl Fn(&T) + Sync) {
 #[test]
 fn the_run_without_faults_uses_every_operation() {
     let mut everything = Everything::new();
-    everything.plays();
+    everything.plays("no fault");
     everything.judge("no fault");
     for operation in OPERATIONS {
         assert!(everything.world.hooks.count(operation) > 0, "{operation} is not used");
@@ -210,7 +225,7 @@ fn a_fault_of_the_first_request_of_each_operation_changes_nothing() {
         for operation in OPERATIONS {
             everything.world.hooks.next(operation, make(&trap));
         }
-        everything.plays();
+        everything.plays(name);
         everything.judge(name);
         assert!(trap.is_untouched(), "{name}: nobody is followed elsewhere");
         everything.world.stop_runner().unwrap();
@@ -230,10 +245,10 @@ fn an_operation_that_fails_for_a_while_only_delays_the_run() {
             };
             everything.world.hooks.nth(operation, first + ordinal, fault);
         }
-        everything.plays();
+        everything.plays(operation);
         if matches!(*operation, "createUpload" | "uploadPart" | "completeUpload" | "getInstance") {
             // Files are given up after the attempts of one request; the answer still comes, once.
-            let ended = everything.world.ends(everything.run);
+            let ended = everything.ends(operation);
             assert_eq!(ended.state, RunState::Completed, "{operation}");
             let texts = everything.world.answer_texts(everything.thread);
             assert_eq!(texts.iter().filter(|text| text.starts_with("Seven orders.")).count(), 1, "{operation}: {texts:?}");
