@@ -5,6 +5,8 @@ mod cli;
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
+mod core;
+#[cfg(test)]
 mod happy_path;
 #[cfg(test)]
 mod house;
