@@ -12,6 +12,7 @@ mod contract_walk;
 mod faults;
 #[cfg(test)]
 mod files;
+mod core;
 #[cfg(test)]
 mod happy_path;
 #[cfg(test)]
