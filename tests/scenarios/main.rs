@@ -8,11 +8,11 @@ mod cli;
 mod contract;
 #[cfg(test)]
 mod contract_walk;
+mod core;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod files;
-mod core;
 #[cfg(test)]
 mod happy_path;
 #[cfg(test)]

@@ -86,20 +86,6 @@ impl Person {
         self.get(&format!("runs/{run}/document"))
     }
 
-    /// Changes a project's permissions as they were in `revision`.
-    pub fn grants(&self, channel: Uuid, revision: i64, change: &Value) {
-        let mut answer = self
-            .agent
-            .put(format!("{}/api/v1/projects/{channel}/grant", self.base))
-            .header("Authorization", format!("Bearer {}", self.secret))
-            .header("If-Match", format!("\"{revision}\""))
-            .header("Content-Type", "application/json")
-            .send(change.to_string())
-            .unwrap();
-        let text = answer.body_mut().read_to_string().unwrap();
-        assert_eq!(answer.status(), 200, "{text}");
-    }
-
     /// Presses Stop.
     pub fn stops(&self, run: Uuid) {
         let _: Value = self.send(&format!("runs/{run}/cancel"), "", None);

@@ -127,6 +127,7 @@ impl World {
                 made => Some(made.unwrap_or_else(|fault| panic!("{fault}"))),
             }
         });
+        let runner = prepared(runner);
         let stop = runner.stop_handle();
         let thread = std::thread::Builder::new().name("runner".into()).spawn(move || runner.run()).unwrap();
         self.runner = Some(Running { stop, thread });
