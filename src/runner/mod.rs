@@ -26,7 +26,6 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, select_biased, unbounded};
 use uuid::Uuid;
 
-use crate::claude::version::Probed;
 use crate::config::Config;
 use crate::run::state_dir::StateDir;
 use crate::run::workspace::Workspaces;
@@ -102,7 +101,6 @@ pub struct Runner {
     late_tokens: HashMap<Uuid, crate::sdk::bound::TokenCell>,
     /// Events whose `kid` is unknown until the keys are loaded.
     waiting_for_keys: Vec<wire::event::Event>,
-    probed: Option<Probed>,
     position: Option<i64>,
     /// The next poll asks for everything unacknowledged again.
     look_again: bool,
@@ -125,7 +123,7 @@ struct Inbound {
     gateway: Receiver<GatewayEvent>,
     courier: Receiver<Done>,
     heartbeat: Receiver<HeartbeatEvent>,
-    probe: Receiver<Probed>,
+    probe: Receiver<()>,
 }
 
 /// What the others are given to speak into.
@@ -134,7 +132,7 @@ struct Outbound {
     runs: Sender<(Uuid, RunSays)>,
     gateway: Sender<GatewayEvent>,
     heartbeat: Sender<HeartbeatEvent>,
-    probe: Sender<Probed>,
+    probe: Sender<()>,
 }
 
 impl Runner {
@@ -178,7 +176,6 @@ impl Runner {
             parked: HashMap::new(),
             late_tokens: HashMap::new(),
             waiting_for_keys: Vec::new(),
-            probed: None,
             position: None,
             look_again: false,
             events_lost: false,
@@ -240,7 +237,7 @@ impl Runner {
             recv(inbound.runs) -> said => said.ok().map(|(run_id, event)| Event::Run(run_id, event)),
             recv(inbound.gateway) -> event => event.ok().map(Event::Gateway),
             recv(inbound.courier) -> done => done.ok().map(Event::Courier),
-            recv(inbound.probe) -> probed => probed.ok().map(Event::Probed),
+            recv(inbound.probe) -> done => done.ok().map(|()| Event::Probed),
             recv(inbound.heartbeat) -> event => event.ok().map(Event::Heartbeat),
             default(self.due.wait()) => None,
         }
@@ -253,10 +250,7 @@ impl Runner {
             Event::Gateway(event) => self.on_gateway(event),
             Event::Courier(done) => return self.on_done(done),
             Event::Heartbeat(event) => self.on_heartbeat(&event),
-            Event::Probed(probed) => {
-                self.probed = Some(probed);
-                self.beat();
-            }
+            Event::Probed => self.beat(),
         }
         Ok(())
     }
@@ -398,7 +392,8 @@ impl Runner {
             superseded: self.superseded_since.is_some(),
         };
         if let Some(heartbeats) = &self.heartbeats {
-            heartbeats.send_now(readiness::heartbeat(&self.shared, self.probed, snapshot));
+            let probed = self.shared.runtime.last();
+            heartbeats.send_now(readiness::heartbeat(&self.shared, probed, snapshot));
             service_notify("WATCHDOG=1");
         }
         self.due.heartbeat.set(Instant::now() + self.heartbeat_interval);
@@ -408,8 +403,9 @@ impl Runner {
     fn probe_in_background(&self) -> std::io::Result<()> {
         let (shared, out) = (Arc::clone(&self.shared), self.outbound.probe.clone());
         let probe = move || {
+            shared.runtime.probed();
             // Main has gone: the runner stops.
-            let _ = out.send(shared.runtime.probed());
+            let _ = out.send(());
         };
         std::thread::Builder::new().name("probe".into()).spawn(probe).map(|_| ())
     }
