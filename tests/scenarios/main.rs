@@ -6,11 +6,12 @@ mod acceptance;
 mod cli;
 #[cfg(test)]
 mod contract;
-#[cfg(all(test, feature = "crash-points"))]
-mod crash;
 #[cfg(test)]
 mod contract_walk;
+#[cfg(test)]
 mod core;
+#[cfg(all(test, feature = "crash-points"))]
+mod crash;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
@@ -23,6 +24,8 @@ mod house;
 mod readme;
 #[cfg(test)]
 mod real_cli;
+#[cfg(test)]
+mod soak;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -48,7 +48,8 @@ fn needs(runner: &RunnerProcess) -> Needs {
     let process = std::path::Path::new("/proc").join(runner.pid().to_string());
     let entries = |name: &str| std::fs::read_dir(process.join(name)).map_or(0, Iterator::count);
     let status = std::fs::read_to_string(process.join("status")).unwrap();
-    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let memory =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
     Needs { fds: entries("fd"), threads: entries("task"), memory_kib: memory.unwrap_or_default() }
 }
 
@@ -62,7 +63,11 @@ fn many_short_runs_leave_nothing_behind() {
     println!("soak: {runs} runs, seed {seed}");
     let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let setup = Setup {
-        runner: vec!["max_parallel_runs = 4".into(), "stop_grace = \"500ms\"".into(), "kill_grace = \"200ms\"".into()],
+        runner: vec![
+            "max_parallel_runs = 4".into(),
+            "stop_grace = \"500ms\"".into(),
+            "kill_grace = \"200ms\"".into(),
+        ],
         ..Setup::default()
     };
     let world = World::without_runner(setup);
@@ -110,7 +115,9 @@ fn one(world: &World, chance: &mut Chance) -> (uuid::Uuid, uuid::Uuid, bool) {
     }
     let steps = match chance.below(3) {
         0 => json!([{"text": "an answer"}]),
-        1 => json!([{"tool": {"name": "Bash", "input": {}, "do": [{"shell": "true"}]}}, {"text": "an answer"}]),
+        1 => {
+            json!([{"tool": {"name": "Bash", "input": {}, "do": [{"shell": "true"}]}}, {"text": "an answer"}])
+        }
         _ => json!([{"text": "part"}, {"text": "an answer"}]),
     };
     world.claude.steps(steps);

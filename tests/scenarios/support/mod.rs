@@ -3,8 +3,8 @@
 pub mod logs;
 pub mod openapi;
 pub mod person;
-pub mod runner_process;
 pub mod raw_http;
+pub mod runner_process;
 pub mod service;
 pub mod source;
 pub mod spdx;

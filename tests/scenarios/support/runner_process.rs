@@ -41,6 +41,11 @@ impl RunnerProcess {
         RunnerProcess { child: command.spawn().unwrap(), log: path, restarts: 0 }
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether it has died.
     pub fn has_died(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
