@@ -9,6 +9,7 @@
 
 mod clock;
 pub mod courier;
+mod ending;
 pub mod event;
 mod fault;
 mod intake;
@@ -51,12 +52,6 @@ pub use fault::RunnerFault;
 
 /// Longest time that polls may be answered `superseded_poll` before a runner without live turns gives up.
 const SUPERSEDED_LIMIT: Duration = Duration::from_secs(5 * 60);
-
-/// Longest wait for the lock of the state directory: far longer than a fork takes to become a program.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-
-/// How often the lock is looked at meanwhile.
-const LOCK_LOOK: Duration = Duration::from_millis(20);
 
 /// Most events of one answer of the long poll: small enough to be stored between two signals.
 const MAX_EVENTS: u32 = 100;
@@ -155,7 +150,7 @@ impl Runner {
         for directory in state.directories() {
             private::create_dir_all(&directory).map_err(RunnerFault::StateDir)?;
         }
-        let lock = own(&state).map_err(RunnerFault::StateDir)?.ok_or(RunnerFault::StateDirInUse)?;
+        let lock = ending::own(&state).map_err(RunnerFault::StateDir)?.ok_or(RunnerFault::StateDirInUse)?;
         let store = Store::open(&state.inbox()).map_err(RunnerFault::Store)?;
         if store.moved_aside().is_some() {
             log::error!("code=inbox_damaged_moved_aside");
@@ -283,37 +278,6 @@ impl Runner {
         self.check_superseded(now)
     }
 
-    fn on_signal(&mut self, seen: SignalSeen) {
-        match seen {
-            SignalSeen::Terminate | SignalSeen::Interrupt if self.phase == Phase::Stopping => {
-                log::warn!("code=stopped_at_once");
-                self.due.stop.set(Instant::now());
-            }
-            SignalSeen::Terminate | SignalSeen::Interrupt => self.begin_stop(),
-            SignalSeen::Hangup => log::info!("code=hangup_ignored"),
-        }
-    }
-
-    fn begin_stop(&mut self) {
-        log::info!("code=runner_stopping runs={}", self.table.len());
-        service_notify("STOPPING=1");
-        self.phase = Phase::Stopping;
-        self.goodbye_said = self.heartbeats.is_none();
-        self.beat();
-        if let Some(gateway) = self.gateway.take() {
-            gateway.stop();
-        }
-        for (_, handle) in self.table.iter() {
-            handle.cancel.detach();
-        }
-        self.due.stop.set(Instant::now() + self.shared.config.runner.stop_grace);
-    }
-
-    fn has_stopped(&self) -> bool {
-        let done = self.table.is_empty() && self.goodbye_said;
-        self.phase == Phase::Stopping && (done || self.due.stop.is_due(Instant::now()))
-    }
-
     fn on_done(&mut self, done: Done) -> Result<(), RunnerFault> {
         match done {
             Done::Connected(Ok(connection)) => return self.connected(*connection),
@@ -398,30 +362,12 @@ impl Runner {
         self.poll();
     }
 
-    fn on_superseded(&mut self) {
-        let now = Instant::now();
-        if self.superseded_since.is_none() {
-            self.superseded_since = Some(now);
-            self.due.superseded.set(now + self.superseded_limit);
-            self.beat();
-        }
-    }
-
     /// Asks the gateway thread for the next answer: at once while draining, with a wait otherwise.
     fn poll(&mut self) {
         if let Some(gateway) = &self.gateway {
             let after = if std::mem::take(&mut self.look_again) { None } else { self.position };
             gateway.poll_from(after, self.phase == Phase::Serving);
         }
-    }
-
-    fn check_superseded(&mut self, now: Instant) -> Result<(), RunnerFault> {
-        let limit = self.superseded_limit;
-        let long = self.superseded_since.is_some_and(|since| now.duration_since(since) >= limit);
-        if long && self.table.turns() == 0 {
-            return Err(RunnerFault::Superseded);
-        }
-        Ok(())
     }
 
     fn on_heartbeat(&mut self, event: &HeartbeatEvent) {
@@ -480,19 +426,6 @@ impl Runner {
         }
         self.courier.stop();
         log::info!("code=runner_stopped");
-    }
-}
-
-/// Takes the state directory. A former runner that has just gone may live on for a moment in a child that it
-/// was about to start, which holds the lock until its exec.
-fn own(state: &StateDir) -> std::io::Result<Option<FileLock>> {
-    let begin = Instant::now();
-    loop {
-        let lock = FileLock::try_acquire(&state.runner_lock())?;
-        if lock.is_some() || begin.elapsed() >= LOCK_PATIENCE {
-            return Ok(lock);
-        }
-        std::thread::park_timeout(LOCK_LOOK);
     }
 }
 

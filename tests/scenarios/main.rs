@@ -8,7 +8,10 @@ mod cli;
 mod contract;
 #[cfg(test)]
 mod contract_walk;
+#[cfg(test)]
 mod core;
+#[cfg(all(test, feature = "crash-points"))]
+mod crash;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
@@ -21,6 +24,8 @@ mod house;
 mod readme;
 #[cfg(test)]
 mod real_cli;
+#[cfg(test)]
+mod soak;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -91,6 +91,13 @@ impl Person {
         let _: Value = self.send(&format!("runs/{run}/cancel"), "", None);
     }
 
+    /// Presses Stop on a run that may have ended by now.
+    pub fn stops_if_open(&self, run: Uuid) {
+        let request = self.agent.post(format!("{}/api/v1/runs/{run}/cancel", self.base));
+        let answer = request.header("Authorization", format!("Bearer {}", self.secret)).send_empty().unwrap();
+        assert!(matches!(answer.status().as_u16(), 200..=299 | 409), "{}", answer.status());
+    }
+
     /// Turns writing in a project on.
     pub fn lets_write(&self, channel: Uuid) {
         self.grants(channel, &json!({"workspace_write": true}));
