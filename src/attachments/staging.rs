@@ -215,4 +215,6 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
+mod race;
+#[cfg(test)]
 mod tests;
