@@ -38,7 +38,13 @@ mod tests {
 
     #[test]
     fn the_platform_names_the_place() {
-        let rows: &[(&str, Option<&str>, &[(&str, &str)], Option<&str>)] = &[
+        type Row = (
+            &'static str,
+            Option<&'static str>,
+            &'static [(&'static str, &'static str)],
+            Option<&'static str>,
+        );
+        let rows: &[Row] = &[
             ("given", Some("/d"), &[("HOME", "/h")], Some("/d")),
             ("platform", None, &[("XDG_DATA_HOME", "/x"), ("HOME", "/h")], Some("/x/ccr")),
             (

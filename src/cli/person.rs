@@ -159,7 +159,9 @@ impl Person {
     /// `cancelRun`; a run that has ended already is no fault.
     pub fn cancel(&self, run_id: Uuid) -> Answer<()> {
         let request = self.request("POST", &format!("/runs/{run_id}/cancel"), &[]);
-        match self.finish(self.run_request(request, (), ORDINARY)?) {
+        // An empty body with its length, which the server asks for.
+        let nothing: &[u8] = &[];
+        match self.finish(self.run_request(request, nothing, ORDINARY)?) {
             Ok(_) => Ok(()),
             Err(PersonError::Refused(problem)) if problem.status == 409 => Ok(()),
             Err(error) => Err(error),

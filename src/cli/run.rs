@@ -9,6 +9,9 @@ use crate::run::workspace::Workspaces;
 use crate::runner::{Runner, RunnerFault};
 use crate::sys::{process, signals};
 
+/// Process id of the first process of a machine or container.
+const INIT: u32 = 1;
+
 /// Serves until a signal stops it.
 ///
 /// # Errors
@@ -17,6 +20,10 @@ pub fn run(file: &Path) -> Result<u8, Failure> {
     let config = config::load(file).map_err(|faults| Failure::configuration(faults.to_string()))?;
     logging::install(&config.log);
     hide_memory();
+    if std::process::id() == INIT {
+        // Nobody collects the orphans of turns there (C2-07).
+        log::warn!("code=runs_as_process_1");
+    }
     check_credentials(&config)?;
     let workspaces = Workspaces::Root(config.runner.projects_root.clone());
     let runner = Runner::new(config, workspaces, std::env::vars_os().collect()).map_err(|it| failure(&it))?;
