@@ -31,7 +31,7 @@ pub fn sweep(state: &StateDir, retention: Duration, active: &HashSet<Uuid>) {
         for file in entries(&thread) {
             sweep_whole(&file, limit, &HashSet::new());
         }
-        remove_empty(&thread);
+        remove_empty(&thread, limit);
     }
 }
 
@@ -50,7 +50,7 @@ fn sweep_session(directory: &Path, limit: SystemTime, active: &HashSet<Uuid>) {
             remove(&file);
         }
     }
-    remove_empty(directory);
+    remove_empty(directory, limit);
 }
 
 fn sweep_whole(directory: &Path, limit: SystemTime, active: &HashSet<Uuid>) {
@@ -91,9 +91,12 @@ fn remove(path: &Path) {
     }
 }
 
-fn remove_empty(directory: &Path) {
-    // Refused for a directory that still holds something, which is what is wanted.
-    let _ = fs::remove_dir(directory);
+/// A young directory stays: a run that is being prepared has made it and has not put anything in yet.
+fn remove_empty(directory: &Path, limit: SystemTime) {
+    if newest(directory, 0) < limit {
+        // Refused for a directory that still holds something, which is what is wanted.
+        let _ = fs::remove_dir(directory);
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +137,22 @@ mod tests {
         assert!(session.join(format!("{active}.stream.jsonl")).exists(), "active");
         assert!(!state.run_temp(gone).exists() && state.run_temp(active).exists());
         assert!(state.run_outgoing(gone).exists(), "its newest entry, the directory itself, is young");
+    }
+
+    #[test]
+    fn an_empty_directory_of_a_run_that_is_being_prepared_stays() {
+        let dir = TempDir::new().unwrap();
+        let state = StateDir::new(dir.path());
+        let (young, old) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        for id in [young, old] {
+            private::create_dir_all(&state.session(id)).unwrap();
+            private::create_dir_all(&state.thread_inbox(id)).unwrap();
+        }
+        age_directory(&state.session(old), 20);
+        age_directory(&state.thread_inbox(old), 20);
+        sweep(&state, DAY * 14, &HashSet::new());
+        assert!(state.session(young).exists() && state.thread_inbox(young).exists());
+        assert!(!state.session(old).exists() && !state.thread_inbox(old).exists());
     }
 
     #[test]

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod acceptance;
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod contract;
@@ -10,8 +12,11 @@ mod contract;
 mod contract_walk;
 #[cfg(test)]
 mod faults;
+mod files;
 #[cfg(test)]
 mod happy_path;
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
@@ -20,3 +25,4 @@ mod real_cli;
 mod support;
 #[cfg(test)]
 mod tokens;
+mod turn;

@@ -1,5 +1,6 @@
 //! What scenarios share.
 
+pub mod logs;
 pub mod openapi;
 pub mod person;
 pub mod raw_http;

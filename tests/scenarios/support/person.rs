@@ -49,22 +49,24 @@ impl Person {
         let session: Value = self.post_keyed(&format!("channels/{channel}/uploads"), &body);
         let id: Uuid = serde_json::from_value(session["file_id"].clone()).unwrap();
         let size = usize::try_from(session["part_size_bytes"].as_u64().unwrap()).unwrap();
-        let announced = session["parts"].as_array().unwrap();
-        let parts: Vec<Value> =
-            bytes.chunks(size).zip(announced).map(|(bytes, part)| self.part(id, part, bytes)).collect();
+        let parts: Vec<Value> = bytes
+            .chunks(size)
+            .zip(session["parts"].as_array().unwrap())
+            .map(|(part, plan)| self.part(id, plan, part))
+            .collect();
         let _: Value = self.post_keyed(&format!("uploads/{id}/complete"), &json!({"parts": parts}));
         id
     }
 
-    fn part(&self, id: Uuid, part: &Value, bytes: &[u8]) -> Value {
+    fn part(&self, id: Uuid, plan: &Value, bytes: &[u8]) -> Value {
         use base64::Engine;
         let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(bytes));
         let mut request = self
             .agent
-            .put(format!("{}/api/v1/uploads/{id}/parts/{}", self.base, part["part_number"]))
+            .put(format!("{}/api/v1/uploads/{id}/parts/{}", self.base, plan["part_number"]))
             .header("Authorization", format!("Bearer {}", self.secret))
             .header("Content-Digest", format!("sha-256=:{digest}:"));
-        for header in part["headers"].as_array().unwrap() {
+        for header in plan["headers"].as_array().unwrap() {
             request = request.header(header["name"].as_str().unwrap(), header["value"].as_str().unwrap());
         }
         let mut answer = request.send(bytes).unwrap();
@@ -81,6 +83,20 @@ impl Person {
     /// What a run shows.
     pub fn run(&self, run: Uuid) -> RunDocument {
         self.get(&format!("runs/{run}/document"))
+    }
+
+    /// Changes a project's permissions as they were in `revision`.
+    pub fn grants(&self, channel: Uuid, revision: i64, change: &Value) {
+        let mut answer = self
+            .agent
+            .put(format!("{}/api/v1/projects/{channel}/grant", self.base))
+            .header("Authorization", format!("Bearer {}", self.secret))
+            .header("If-Match", format!("\"{revision}\""))
+            .header("Content-Type", "application/json")
+            .send(change.to_string())
+            .unwrap();
+        let text = answer.body_mut().read_to_string().unwrap();
+        assert_eq!(answer.status(), 200, "{text}");
     }
 
     /// Presses Stop.
