@@ -46,6 +46,11 @@ pub enum GatewayEvent {
     Superseded,
 }
 
+/// Whether a poll failed because its answer is too much for one.
+fn is_too_much(code: &str) -> bool {
+    [TransportError::TooLong, TransportError::Timeout].iter().any(|error| error.code() == code)
+}
+
 struct PollFrom {
     after: Option<i64>,
     wait: bool,
@@ -117,8 +122,8 @@ impl Worker {
                     max = max.saturating_mul(2).min(self.settings.max);
                     Duration::ZERO
                 }
-                // Many long events: the oldest ones alone may fit.
-                GatewayEvent::Failed { code, .. } if *code == TransportError::TooLong.code() && max > 1 => {
+                // Many long events: the oldest ones alone may fit, or come in time.
+                GatewayEvent::Failed { code, .. } if max > 1 && is_too_much(code) => {
                     max /= 2;
                     Duration::ZERO
                 }

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use claude_code_runner::config;
 use claude_code_runner::local::{Hooks, Options, Server};
@@ -99,10 +100,19 @@ impl World {
 
     /// Starts the runner.
     pub fn start_runner(&mut self) {
+        self.start(|runner| runner);
+    }
+
+    /// Starts a runner that gives up when its polls are superseded for that long.
+    pub fn start_runner_that_gives_up_after(&mut self, limit: Duration) {
+        self.start(|runner| runner.give_up_superseded_after(limit));
+    }
+
+    fn start(&mut self, prepared: impl FnOnce(Runner) -> Runner) {
         let config =
             config::parse(&self.config_text(), "scenario.toml").unwrap_or_else(|faults| panic!("{faults}"));
         let workspaces = Workspaces::Root(config.runner.projects_root.clone());
-        let runner = Runner::new(config, workspaces, self.environment()).unwrap();
+        let runner = prepared(Runner::new(config, workspaces, self.environment()).unwrap());
         let stop = runner.stop_handle();
         let thread = std::thread::Builder::new().name("runner".into()).spawn(move || runner.run()).unwrap();
         self.runner = Some(Running { stop, thread });
