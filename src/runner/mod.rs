@@ -267,6 +267,9 @@ impl Runner {
         if self.due.poll_anew.take_if_due(now) {
             self.look_again = true;
         }
+        if self.due.poll.take_if_due(now) {
+            self.poll();
+        }
         if self.due.refusals.take_if_due(now) {
             self.send_refusals();
         }
@@ -345,11 +348,15 @@ impl Runner {
 
     fn on_gateway(&mut self, event: GatewayEvent) {
         match event {
-            GatewayEvent::Batch { answer, .. } => {
+            GatewayEvent::Batch { after_used, answer } => {
                 if self.superseded_since.take().is_some() {
                     self.beat();
                 }
-                self.on_batch(answer);
+                if !self.on_batch(after_used, answer) {
+                    self.due.poll.grow();
+                    return;
+                }
+                self.due.poll.reset();
             }
             GatewayEvent::Failed { code, status } => {
                 log::warn!("code=poll_failed error={code} status={}", status.unwrap_or_default());

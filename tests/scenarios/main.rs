@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod acceptance;
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod contract;
@@ -14,10 +16,13 @@ mod core;
 mod crash;
 #[cfg(test)]
 mod faults;
+mod files;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
 mod happy_path;
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
