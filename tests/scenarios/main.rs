@@ -8,6 +8,7 @@ mod cli;
 mod contract;
 #[cfg(test)]
 mod contract_walk;
+#[cfg(test)]
 mod core;
 #[cfg(test)]
 mod faults;
