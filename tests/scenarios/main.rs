@@ -19,6 +19,8 @@ mod happy_path;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
+mod readme;
+#[cfg(test)]
 mod real_cli;
 #[cfg(test)]
 mod support;
