@@ -38,6 +38,7 @@ use crate::sdk::store::Store;
 use crate::sdk::verify::Verifier;
 use crate::sdk::wire;
 use crate::sdk::wire::file::PrincipalKind;
+use crate::sdk::wire::heartbeat::AgentState;
 use crate::sys::lock::FileLock;
 use crate::sys::notify::service_notify;
 use crate::sys::private;
@@ -378,11 +379,18 @@ impl Runner {
     }
 
     fn on_heartbeat(&mut self, event: &HeartbeatEvent) {
-        self.goodbye_said |= self.phase == Phase::Stopping;
-        match event {
-            HeartbeatEvent::Acked(ack) => self.set_interval(ack.heartbeat_interval_ms),
-            HeartbeatEvent::Failed { code } => log::warn!("code=heartbeat_failed error={code}"),
-        }
+        let state = match event {
+            HeartbeatEvent::Acked { state, ack } => {
+                self.set_interval(ack.heartbeat_interval_ms);
+                state
+            }
+            HeartbeatEvent::Failed { state, code } => {
+                log::warn!("code=heartbeat_failed error={code}");
+                state
+            }
+        };
+        // One that was sent before the stop says nothing of it.
+        self.goodbye_said |= *state == AgentState::Stopping;
     }
 
     fn set_interval(&mut self, wanted_ms: Option<u64>) {
