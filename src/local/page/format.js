@@ -66,6 +66,9 @@ export function tokens(run) {
   return { ...found, all: found.fresh + found.cached + found.out };
 }
 
+/** The order of two texts. */
+export const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+
 /** Whether a run has ended. */
 export const ended = (run) => ["completed", "failed", "cancelled", "interrupted"].includes(run.state);
 

@@ -2,10 +2,12 @@
 
 import { cancelRun } from "./api.js";
 import { el, note, set, setText } from "./dom.js";
-import { count, duration, ended, money, reasonSentence, spent, stateWord, tokens } from "./format.js";
+import { compare, count, duration, ended, money, reasonSentence, spent, stateWord, tokens } from "./format.js";
 
 /** Most steps shown at once; the others come when they are asked for. */
 const STEPS_MAX = 200;
+/** Letters by which an excerpt is known to be the answer. */
+const SAME = 80;
 const SIGNS = { running: "\u25cf", completed: "\u2713", failed: "\u2715", cancelled: "\u25a0" };
 const KINDS = { tool_call: "", subagent: "Agent", background_job: "In the background", status: "" };
 
@@ -40,7 +42,8 @@ export class RunBox {
     this.update(run);
   }
 
-  update(run) {
+  /** Shows the run as it is now; `answer`: the newest text it gave to the thread. */
+  update(run, answer = "") {
     const over = ended(run);
     if (over && this.run && !ended(this.run)) this.details.open = run.state === "failed";
     this.run = run;
@@ -52,7 +55,7 @@ export class RunBox {
     setText(this.line, over ? "" : statusLine(run, document));
     setText(this.why, over ? reasonSentence(run.reason) : "");
     set(this.why, { hidden: !over || !run.reason });
-    this.showExcerpt(over ? "" : (document.last_text_excerpt ?? ""));
+    this.showExcerpt(over ? "" : (document.last_text_excerpt ?? ""), answer);
     this.showSteps(Object.values(document.steps ?? {}));
     this.showNumbers(run, document.metrics ?? {});
     this.tick();
@@ -70,8 +73,9 @@ export class RunBox {
     for (const { step, time } of this.nodes.values()) if (step.status === "running") setText(time, duration(spent(step)));
   }
 
-  showExcerpt(text) {
-    set(this.excerpt, { hidden: text === "" });
+  /** What stands in the answer already is not shown a second time. */
+  showExcerpt(text, answer) {
+    set(this.excerpt, { hidden: text === "" || answer.startsWith(text.slice(0, SAME)) });
     if (this.excerpt.textContent === text) return;
     this.excerpt.textContent = text;
     this.excerpt.scrollTop = this.excerpt.scrollHeight;
@@ -81,7 +85,7 @@ export class RunBox {
     set(this.details, { hidden: steps.length === 0 });
     if (steps.length === 0) return;
     const atEnd = this.frame.scrollHeight - this.frame.scrollTop - this.frame.clientHeight < 30;
-    steps.sort((a, b) => (a.started_at < b.started_at ? -1 : a.started_at > b.started_at ? 1 : 0));
+    steps.sort((a, b) => compare(a.started_at, b.started_at) || compare(a.finished_at ?? "~", b.finished_at ?? "~"));
     const hidden = this.allSteps ? 0 : Math.max(0, steps.length - STEPS_MAX);
     set(this.more, { hidden: hidden === 0 });
     setText(this.more, `Show ${hidden} earlier steps`);
@@ -135,7 +139,7 @@ export class RunBox {
     const parts = [
       used.all > 0 && `${count(used.all)} tokens (${count(used.fresh)} in, ${count(used.cached)} cached, ${count(used.out)} out)`,
       money(run.costs) ?? (ended(run) && run.started_at && "cost unknown"),
-      metrics.subagents > 0 && `${metrics.subagents} agents`,
+      metrics.subagents > 0 && plural(metrics.subagents, "agent"),
       metrics.background_jobs > 0 && `${metrics.background_jobs} in the background`,
     ];
     setText(this.numbers, parts.filter(Boolean).join(" \u00b7 "));
@@ -175,12 +179,14 @@ function retriesText({ api_retries: all, last_api_retry: last }, over) {
 function summaryOf(steps) {
   const number = (status) => steps.filter((step) => step.status === status).length;
   const parts = [
-    `${steps.length} ${steps.length === 1 ? "step" : "steps"}`,
+    plural(steps.length, "step"),
     number("running") > 0 && `${number("running")} at work`,
     number("failed") > 0 && `${number("failed")} failed`,
   ];
   return parts.filter(Boolean).join(", ");
 }
+
+const plural = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 function stepNode() {
   const sign = el("span", { class: "sign", "aria-hidden": "true" });

@@ -5,6 +5,7 @@ import { follow, lookNow } from "./changes.js";
 import { showCosts, threadCost } from "./chart.js";
 import { edit, focusComposer, startComposer, writeTo } from "./composer.js";
 import { byId, el, note, set, setText } from "./dom.js";
+import { compare } from "./format.js";
 import { markShown, neighbour, startNav, titleOf } from "./nav.js";
 import { resume } from "./outbox.js";
 import { showKeys, showProject, showRunner, startPanels } from "./panels.js";
@@ -60,7 +61,7 @@ async function show() {
 /** Without an address the newest thread is shown. */
 function firstAddress() {
   if (route().kind) return;
-  const newest = [...store.projects.keys()].flatMap(threadsOf).sort((a, b) => (a.updated_at < b.updated_at ? 1 : -1))[0];
+  const newest = [...store.projects.keys()].flatMap(threadsOf).sort((a, b) => compare(b.updated_at, a.updated_at))[0];
   const first = store.projects.keys().next().value;
   const address = newest ? `#/t/${newest.id}` : first ? `#/p/${first}` : "";
   if (address) history.replaceState(null, "", address);

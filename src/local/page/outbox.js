@@ -29,8 +29,6 @@ export function send(thread, text, files) {
 
 /** Tries again what was refused. */
 export function again(entry) {
-  entry.problem = undefined;
-  changed(entry);
   deliver(entry);
 }
 
@@ -45,7 +43,10 @@ export function drop(entry) {
 export const resume = () => entries.filter((entry) => !entry.problem).forEach(deliver);
 
 async function deliver(entry) {
+  entry.problem = tooLong(entry);
+  if (entry.problem) return changed(entry);
   for (let attempt = 0; entries.includes(entry); attempt += 1) {
+    changed(entry);
     try {
       const posted = await api.post(entry.thread, entry.message);
       entry.posted = posted.message_id;
@@ -54,7 +55,7 @@ async function deliver(entry) {
       return;
     } catch (error) {
       if (error.status !== 401 && !api.passing(error) && error.problem?.code !== "request_in_progress") {
-        entry.problem = tooLong(entry) ?? error.message;
+        entry.problem = error.message;
         changed(entry);
         return;
       }

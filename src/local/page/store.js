@@ -1,7 +1,7 @@
 // What the page knows. Everything arrives here, from answers and from changes alike, and older news never replaces
 // newer; whoever shows something listens to its topic: `projects`, `threads`, `messages`, `runs`, `runner`, `link`.
 
-import { ended } from "./format.js";
+import { compare, ended } from "./format.js";
 
 const RANKS = { queued: 0, running: 1, cancelling: 2, completed: 3, failed: 3, cancelled: 3, interrupted: 3 };
 
@@ -71,7 +71,7 @@ function keepThread(thread) {
 /** The threads of a project, the newest first. */
 export function threadsOf(channel) {
   const own = [...store.threads.values()].filter((thread) => thread.channel_id === channel);
-  return own.sort((a, b) => (a.updated_at < b.updated_at ? 1 : a.updated_at > b.updated_at ? -1 : a.id < b.id ? 1 : -1));
+  return own.sort((a, b) => compare(b.updated_at, a.updated_at) || compare(b.id, a.id));
 }
 
 /** From now on the messages of a thread are kept, also those that come before its first page. */
@@ -150,7 +150,7 @@ function putFollowup(ids, followup) {
 /** The runs of a thread, oldest first. */
 export function runsOf(thread) {
   const own = [...(store.runs.get(thread)?.values() ?? [])];
-  return own.sort((a, b) => (a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : a.run_id < b.run_id ? -1 : 1));
+  return own.sort((a, b) => compare(a.created_at, b.created_at) || compare(a.run_id, b.run_id));
 }
 
 /** Whether something works or waits in a thread. */

@@ -88,7 +88,7 @@ function ran(run, before) {
   if (before && before.state !== run.state) announce(`${stateWord(run.state)}`);
   const box = view.boxes.get(run.run_id);
   if (!box || (before && ended(before) !== ended(run))) draw();
-  else box.update(run);
+  else box.update(run, answerOf(run));
   showFollowups(run);
 }
 
@@ -114,7 +114,7 @@ function draw() {
     view.boxes.delete(key);
   }
   for (const run of runsOf(view.thread)) {
-    view.boxes.get(run.run_id)?.update(run);
+    view.boxes.get(run.run_id)?.update(run, answerOf(run));
     showFollowups(run);
   }
   set(older, { hidden: !store.messages.get(view.thread)?.more });
@@ -165,6 +165,12 @@ function showFollowups(run) {
     const item = view.items.get(followup.message_id);
     if (item) showFollowup(item, followup.state);
   }
+}
+
+/** The newest text that a run gave to the thread. */
+function answerOf(run) {
+  const given = messagesOf(view.thread).filter((one) => one.run_id === run.run_id && one.author.kind === "agent");
+  return given.at(-1)?.content_md ?? "";
 }
 
 function boxEntry(run) {
