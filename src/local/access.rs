@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use super::core::Core;
+use super::dpop;
 use super::fail::Fail;
-use super::http::Headers;
+use super::http::{Head, Headers};
 use super::problems;
 use super::request::{Caller, Request};
 use super::secrets;
@@ -33,26 +34,45 @@ fn own_hosts(address: SocketAddr) -> [String; 2] {
 }
 
 /// Whose credential the request carries; 401 for one that nobody has.
-pub fn caller(core: &Core, headers: &Headers) -> Result<Caller, Fail> {
-    if let Some(value) = headers.get("authorization") {
-        let secret = value.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        return bearer(core, secret.map(|(_, secret)| secret.trim()).unwrap_or_default());
-    }
-    match cookie(headers) {
-        Some(value) if core.sessions.holds(value, Instant::now()) => Ok(Caller::Person),
-        _ => Ok(Caller::Nobody),
+pub fn caller(core: &Core, head: &Head) -> Result<Caller, Fail> {
+    let Some(value) = head.headers.get("authorization") else {
+        return Ok(match cookie(&head.headers) {
+            Some(value) if core.sessions.holds(value, Instant::now()) => Caller::Person,
+            _ => Caller::Nobody,
+        });
+    };
+    let (scheme, secret) = value.split_once(' ').unwrap_or((value, ""));
+    let secret = secret.trim();
+    let proven = match scheme.to_ascii_lowercase().as_str() {
+        "bearer" if secrets::equal(secret, &core.person_secret) => return Ok(Caller::Person),
+        "bearer" => None,
+        "dpop" => Some(proof_of(core, head, secret).ok_or_else(problems::unauthenticated)?),
+        _ => return Err(problems::unauthenticated().into()),
+    };
+    let kept = core.store.read(|tx| Ok(identity::agent_token(tx, &secrets::hash(secret))?))?;
+    match kept {
+        // A token that is bound to a key is worth nothing without a proof by that key.
+        Some(token) if token.thumbprint.is_none() || token.thumbprint == proven => {
+            Ok(Caller::Agent(token.agent_id))
+        }
+        _ => Err(problems::unauthenticated().into()),
     }
 }
 
-fn bearer(core: &Core, secret: &str) -> Result<Caller, Fail> {
-    if secrets::equal(secret, &core.person_secret) {
-        return Ok(Caller::Person);
-    }
-    let hash = secrets::hash(secret);
-    match core.store.read(|tx| Ok(identity::agent_of_token(tx, &hash)?))? {
-        Some(agent) => Ok(Caller::Agent(agent)),
-        None => Err(problems::unauthenticated().into()),
-    }
+/// The thumbprint of the key that proved this request.
+fn proof_of(core: &Core, head: &Head, token: &str) -> Option<String> {
+    let mut proofs = head.headers.all("dpop");
+    let (proof, None) = (proofs.next()?, proofs.next()) else { return None };
+    let url = format!("http://{}{}", head.headers.get("host")?, head.path);
+    let nonce = core.settings().dpop_nonce;
+    let expected = dpop::Expected {
+        method: &head.method,
+        url: &url,
+        token,
+        nonce: nonce.as_deref(),
+        now: Time::now().as_seconds(),
+    };
+    dpop::check(proof, &expected, &core.proofs)
 }
 
 /// The value of the page's cookie.

@@ -101,6 +101,11 @@ impl Blobs {
         File::open(self.path_of(sha256))
     }
 
+    /// Removes the whole file with this hash; none is no error.
+    pub fn drop_whole(&self, sha256: &str) {
+        let _ = std::fs::remove_file(self.path_of(sha256));
+    }
+
     /// Removes the parts of the upload `id`; none is no error.
     pub fn drop_parts(&self, id: Uuid) {
         let _ = std::fs::remove_dir_all(self.parts.join(id.to_string()));

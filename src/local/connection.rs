@@ -75,7 +75,7 @@ fn exchange(core: &Core, stream: &TcpStream, inbound: &mut Inbound<'_>, head: &H
         Ok((entry.route, request))
     }) {
         Ok((route, request)) => perform(core, route, &request, seen.as_ref()),
-        Err(NoBody::Refused(fail)) => Outgoing::Answer(refusal(&fail.into_problem())),
+        Err(NoBody::Refused(fail)) => Outgoing::Answer(refusal(core, &fail.into_problem())),
         Err(NoBody::Gone) => return false,
     };
     let keep = head.keep_alive && unread == 0 && !core.is_stopping();
@@ -90,7 +90,7 @@ fn exchange(core: &Core, stream: &TcpStream, inbound: &mut Inbound<'_>, head: &H
 /// Everything that can be known before the body: where from, who, what.
 fn check(core: &Core, head: &Head) -> Result<Entry, Fail> {
     access::same_site(&head.headers, core.address)?;
-    let caller = access::caller(core, &head.headers)?;
+    let caller = access::caller(core, head)?;
     if caller == Caller::Agent(core.instance.agent_id) {
         core.saw_agent();
     }
@@ -106,10 +106,16 @@ fn check(core: &Core, head: &Head) -> Result<Entry, Fail> {
 }
 
 /// A problem with the fields that its status wants.
-fn refusal(problem: &Problem) -> Answer {
+fn refusal(core: &Core, problem: &Problem) -> Answer {
     let answer = Answer::problem(problem);
     match problem.status {
-        401 => answer.with("WWW-Authenticate", "Bearer"),
+        401 => {
+            let answer = answer.with("WWW-Authenticate", "Bearer, DPoP algs=\"ES256\"");
+            match core.settings().dpop_nonce {
+                Some(nonce) => answer.with("DPoP-Nonce", nonce),
+                None => answer,
+            }
+        }
         405 => answer.with("Allow", problem.detail.clone().unwrap_or_default()),
         429 | 503 => answer.with("Retry-After", "1"),
         _ => answer,
@@ -193,7 +199,10 @@ fn perform(core: &Core, route: &Route, request: &Request, seen: Option<&Seen>) -
     let key = route.keyed.then(|| request.key().ok()).flatten();
     let taken = key.map(|key| core.take_key(request.principal(core), key));
     if let Some(None) = taken {
-        return Outgoing::Answer(refusal(&problems::conflict(code::REQUEST_IN_PROGRESS).into_problem()));
+        return Outgoing::Answer(refusal(
+            core,
+            &problems::conflict(code::REQUEST_IN_PROGRESS).into_problem(),
+        ));
     }
     if let Some(instead) = core.hooks.before(seen) {
         return instead;
@@ -202,7 +211,7 @@ fn perform(core: &Core, route: &Route, request: &Request, seen: Option<&Seen>) -
     let done = catch_unwind(AssertUnwindSafe(|| (route.run)(core, request)));
     let answer = match done {
         Ok(Ok(answer)) => answer,
-        Ok(Err(fail)) => refusal(&fail.into_problem()),
+        Ok(Err(fail)) => refusal(core, &fail.into_problem()),
         Err(_) => Answer::problem(&problems::http(500, "internal_error")),
     };
     core.hooks.after(seen, answer)

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::blobs::Blobs;
+use super::dpop;
 use super::fail::Fail;
 use super::hooks::Hooks;
 use super::lock;
@@ -42,6 +43,10 @@ pub struct Core {
     pub keys: Mutex<Vec<ServerKey>>,
     /// The newest poll of each agent and consumer.
     pub polls: Mutex<HashMap<(Uuid, String), u64>>,
+    /// Proofs of possession that were used.
+    pub proofs: dpop::Used,
+    /// Held while a file gets or loses its place among the whole ones.
+    pub keeping: Mutex<()>,
     /// The runner as it last showed itself.
     pub runner: Mutex<RunnerSeen>,
     settings: Mutex<Settings>,
@@ -91,6 +96,8 @@ impl Core {
             sessions: Sessions::default(),
             keys: Mutex::new(parts.keys),
             polls: Mutex::default(),
+            proofs: dpop::Used::default(),
+            keeping: Mutex::default(),
             runner: Mutex::new(RunnerSeen { heartbeat: None, last: Instant::now() }),
             settings: Mutex::new(parts.settings),
             in_progress: Mutex::default(),

@@ -28,6 +28,8 @@ pub enum Became {
     Run(Uuid),
     /// It went to the running run as this follow-up.
     Followup(Uuid),
+    /// Its author may not trigger the agent; the next run reads it as material.
+    Nothing,
 }
 
 /// The end of a run, as the runner or the server decided it.
@@ -49,13 +51,14 @@ impl End {
     }
 }
 
-/// A person's new message: a follow-up of the running run, or a run of its own.
+/// A person's new message: a follow-up of the running run, or a run of its own when its author may trigger one.
 pub fn receive(tx: &Tx<'_>, core: &Core, thread: &ThreadRow, message: &MessageRow) -> Result<Became, Fail> {
     let open = runs::open_in(tx, thread.id)?;
     match open.as_slice() {
         [only] if only.state == RunState::Running => {
             Ok(Became::Followup(send_followup(tx, core, only, message)?))
         }
+        _ if !identity::principal(tx, message.author_id)?.trusted => Ok(Became::Nothing),
         _ => Ok(Became::Run(open_run(tx, core, thread.channel_id, message)?)),
     }
 }
@@ -251,6 +254,7 @@ pub fn set_followup(
     note_followup(tx, row, run)?;
     if state == FollowupState::Refused
         && let Some(message) = messages::get(tx, row.message_id)?
+        && identity::principal(tx, message.author_id)?.trusted
     {
         open_run(tx, core, run.channel_id, &message)?;
         note_message(tx, &message, run.channel_id)?;

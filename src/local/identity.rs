@@ -129,7 +129,8 @@ fn make_instance(tx: &Tx<'_>) -> Result<InstanceRow, Fail> {
         person_id: Uuid::now_v7(),
     };
     for (id, kind, name) in [(instance.agent_id, "agent", "Agent"), (instance.person_id, "person", "You")] {
-        let row = PrincipalRow { id, kind: kind.to_owned(), display_name: name.to_owned(), trusted: true };
+        let (kind, display_name) = (kind.to_owned(), name.to_owned());
+        let row = PrincipalRow { id, kind, display_name, trusted: true, may_upload: true };
         identity::add_principal(tx, &row)?;
     }
     identity::make_instance(tx, &instance)?;
@@ -156,9 +157,11 @@ fn ensure_token(store: &Store, instance: &InstanceRow, path: &Path) -> Result<()
         Err(fault) if fault.kind() == ErrorKind::NotFound => None,
         Err(fault) => return Err(LocalError::DataDir(fault)),
     };
-    let owner = |token: &str| store.read(|tx| Ok(identity::agent_of_token(tx, &secrets::hash(token))?));
+    let owner = |token: &str| store.read(|tx| Ok(identity::agent_token(tx, &secrets::hash(token))?));
     if let Some(token) = kept
-        && owner(token.trim()).map_err(|_| LocalError::Store)? == Some(instance.agent_id)
+        && owner(token.trim())
+            .map_err(|_| LocalError::Store)?
+            .is_some_and(|kept| kept.agent_id == instance.agent_id)
     {
         return Ok(());
     }

@@ -10,6 +10,7 @@ mod access;
 mod blobs;
 mod connection;
 mod core;
+mod dpop;
 mod fail;
 mod flow;
 pub mod hooks;
@@ -29,6 +30,7 @@ mod secrets;
 mod server;
 mod settings;
 mod store;
+mod sweep;
 mod tokens;
 mod views;
 

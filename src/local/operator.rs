@@ -181,9 +181,20 @@ impl<'a> Operator<'a> {
             kind: kind.to_owned(),
             display_name: name.to_owned(),
             trusted,
+            may_upload: trusted,
         };
         self.write(|tx| Ok(identity::add_principal(tx, &row)?))?;
         Ok(row.id)
+    }
+
+    /// Says whether a person, and the agent for that person, may upload (SR9).
+    pub fn set_may_upload(&self, principal_id: Uuid, may_upload: bool) -> Done<()> {
+        self.write(|tx| Ok(identity::set_may_upload(tx, principal_id, may_upload)?))
+    }
+
+    /// Binds the agent's token to the key with this thumbprint (RFC 7638), or to none.
+    pub fn bind_agent_token(&self, thumbprint: Option<&str>) -> Done<()> {
+        self.write(|tx| Ok(identity::bind_agent_token(tx, self.0.instance.agent_id, thumbprint)?))
     }
 
     /// Puts a message into a thread that opens nothing. Its id.

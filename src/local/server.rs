@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::connection;
 use super::core::{Core, Parts};
-use super::flow::{self, End};
+use super::flow;
 use super::hooks::Hooks;
 use super::http::Answer;
 use super::identity::{self, Files};
@@ -21,20 +21,17 @@ use super::lock;
 use super::operator::Operator;
 use super::problems;
 use super::settings::Settings;
-use super::store::{files, identity as ids, projects, runs};
-use crate::sdk::wire::Time;
-use crate::sdk::wire::file::UploadPhase;
+use super::store::{identity as ids, projects};
+use super::sweep;
 use crate::sdk::wire::problem::code;
-use crate::sdk::wire::run::{BillingMode, RunState, ToolClass};
+use crate::sdk::wire::run::{BillingMode, ToolClass};
 use crate::sys::atomic_file;
 use crate::sys::lock::FileLock;
 
 /// Most connections at once: a runner's, a page's and a terminal's, with much room.
 const MAX_CONNECTIONS: usize = 128;
-/// How often silent runs and overdue uploads are looked for.
-const SWEEP_INTERVAL: Duration = Duration::from_millis(500);
-/// Why a run ends whose runner is silent: the contract's reason for a runner that is gone.
-const RUNNER_SILENT: &str = "runner_restarted";
+/// How long to wait when no connection can be accepted, or one too many be told so.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 /// Longest name of a project, bytes.
 const MAX_REF_BYTES: usize = 200;
 
@@ -183,7 +180,7 @@ impl Server {
         let (core, open) = (self.core.clone(), self.open.clone());
         self.spawn("local-accept", move || accept(&core, &open, &listener))?;
         let core = self.core.clone();
-        self.spawn("local-sweep", move || sweep(&core))
+        self.spawn("local-sweep", move || sweep::sweep(&core))
     }
 
     fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), LocalError> {
@@ -297,7 +294,7 @@ fn accept(core: &Arc<Core>, open: &Arc<Connections>, listener: &TcpListener) {
             // Out of descriptors or a client that left again: the next one may do better.
             Err(_) => {
                 let count = core.notifier.count();
-                core.notifier.wait(count, Instant::now() + SWEEP_INTERVAL);
+                core.notifier.wait(count, Instant::now() + ACCEPT_PAUSE);
             }
         }
     }
@@ -351,50 +348,6 @@ impl Connections {
 
 fn turn_away(stream: &TcpStream) {
     let answer = Answer::problem(&problems::http(503, code::UNAVAILABLE)).with("Retry-After", "1");
-    let _ = stream.set_write_timeout(Some(SWEEP_INTERVAL));
+    let _ = stream.set_write_timeout(Some(ACCEPT_PAUSE));
     let _ = answer.write(&mut { stream }, false, false, None);
-}
-
-/// Ends what nobody works on any more: runs of a silent runner, uploads beyond their time.
-fn sweep(core: &Core) {
-    while !core.is_stopping() {
-        if core.silence() > core.settings().run_silence_limit {
-            interrupt_runs(core);
-        }
-        end_uploads(core);
-        let deadline = Instant::now() + SWEEP_INTERVAL;
-        while !core.is_stopping() && Instant::now() < deadline {
-            let count = core.notifier.count();
-            core.notifier.wait(count, deadline);
-        }
-    }
-}
-
-fn interrupt_runs(core: &Core) {
-    let Ok(started) = core.store.read(|tx| Ok(runs::started(tx)?)) else { return };
-    for run in started {
-        let ended = core.write(|tx| match runs::get(tx, run.id)? {
-            Some(run) if !run.state.is_final() => {
-                flow::end(tx, core, run, End::new(RunState::Interrupted, Some(RUNNER_SILENT))).map(drop)
-            }
-            _ => Ok(()),
-        });
-        match ended {
-            Ok(()) => log::info!("code=local_run_interrupted run={}", run.id),
-            Err(_) => log::error!("code=local_store_failed run={}", run.id),
-        }
-    }
-}
-
-fn end_uploads(core: &Core) {
-    let Ok(overdue) = core.store.read(|tx| Ok(files::overdue(tx, Time::now())?)) else { return };
-    for row in overdue {
-        let ended = core.store.write(|tx| {
-            files::set_phase(tx, row.id, UploadPhase::Expired)?;
-            Ok(files::forget_parts(tx, row.id)?)
-        });
-        if ended.is_ok() {
-            core.blobs.drop_parts(row.id);
-        }
-    }
 }

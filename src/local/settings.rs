@@ -42,6 +42,8 @@ pub struct Settings {
     pub heartbeat_interval: Duration,
     /// [`RUN_SILENCE_LIMIT`] unless the operator says otherwise.
     pub run_silence_limit: Duration,
+    /// The nonce that proofs of possession must carry (RFC 9449 section 8); none is asked for without it.
+    pub dpop_nonce: Option<String>,
     /// The class every run gets.
     pub tool_class: ToolClass,
     /// Who pays for every run.
@@ -64,6 +66,7 @@ impl Settings {
             token_life: Duration::from_secs(15 * 60),
             heartbeat_interval: Duration::from_secs(30),
             run_silence_limit: RUN_SILENCE_LIMIT,
+            dpop_nonce: None,
             tool_class,
             billing_mode,
         }

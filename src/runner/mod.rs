@@ -10,6 +10,7 @@
 mod clock;
 pub mod courier;
 pub mod event;
+mod fault;
 mod intake;
 mod launch;
 pub mod readiness;
@@ -18,7 +19,6 @@ pub mod table;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,7 @@ use crate::sdk::client::Client;
 use crate::sdk::error::ApiError;
 use crate::sdk::gateway::{self, Gateway, GatewayEvent, GatewaySettings};
 use crate::sdk::heartbeat::{self, HeartbeatEvent, Heartbeats, interval_from_server};
-use crate::sdk::store::{Store, StoreError};
+use crate::sdk::store::Store;
 use crate::sdk::verify::Verifier;
 use crate::sdk::wire;
 use crate::sdk::wire::file::PrincipalKind;
@@ -48,76 +48,13 @@ use courier::{Connection, Courier, Done, Job};
 use event::Event;
 use table::{RunTable, Slots};
 
+pub use fault::RunnerFault;
+
 /// Longest time that polls may be answered `superseded_poll` before a runner without live turns gives up.
 const SUPERSEDED_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// Most events of one answer of the long poll: small enough to be stored between two signals.
 const MAX_EVENTS: u32 = 100;
-
-/// Why a runner did not start, or gave up.
-#[derive(Debug)]
-pub enum RunnerFault {
-    /// The state directory cannot be used.
-    StateDir(std::io::Error),
-    /// Another runner owns the state directory.
-    StateDirInUse,
-    /// The inbox cannot be used.
-    Store(StoreError),
-    /// The HTTP client cannot be made.
-    Client(ApiError),
-    /// A thread or descriptor is refused by the system.
-    System(std::io::Error),
-    /// The server refuses the agent token.
-    TokenRefused,
-    /// The server is another instance than configured.
-    WrongInstance,
-    /// The token belongs to a person.
-    NotAnAgent,
-    /// Another runner polls with the same consumer.
-    Superseded,
-}
-
-impl RunnerFault {
-    /// The stable code for the log.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::StateDir(_) => "state_dir_unusable",
-            Self::StateDirInUse => "state_dir_in_use",
-            Self::Store(_) => "inbox_unusable",
-            Self::Client(_) => "client_unusable",
-            Self::System(_) => "system_refused",
-            Self::TokenRefused => "agent_token_refused",
-            Self::WrongInstance => "wrong_instance",
-            Self::NotAnAgent => "not_an_agent",
-            Self::Superseded => "gateway_superseded",
-        }
-    }
-}
-
-impl fmt::Display for RunnerFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::StateDir(fault) => write!(f, "runner.state_dir cannot be used ({})", fault.kind()),
-            Self::StateDirInUse => write!(
-                f,
-                "another runner uses this runner.state_dir; stop it or give this one a directory of its own"
-            ),
-            Self::Store(fault) => {
-                write!(f, "the inbox in runner.state_dir cannot be used ({})", fault.code())
-            }
-            Self::Client(fault) => write!(f, "no client for runner.server_url: {fault}"),
-            Self::System(fault) => write!(f, "the system refused a thread or descriptor ({})", fault.kind()),
-            Self::TokenRefused => write!(f, "the server refused the token of runner.agent_token_ref"),
-            Self::WrongInstance => write!(f, "the server is another instance than runner.instance_id"),
-            Self::NotAnAgent => write!(f, "the token of runner.agent_token_ref belongs to no agent"),
-            Self::Superseded => {
-                write!(f, "another runner polls with the same runner.consumer; only one may run")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RunnerFault {}
 
 /// How far the runner is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

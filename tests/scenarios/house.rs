@@ -304,7 +304,8 @@ fn texts_keep_the_rules() {
         if dash {
             found.push(format!("{file}: an en dash or em dash"));
         }
-        let lower = text.to_lowercase();
+        // The kernel's own view of a process is no path of one machine.
+        let lower = text.to_lowercase().replace("/proc/self/root/", "");
         let exempt = |needle: &str| NAMES_REGISTRY.contains(&file.as_str()) && needle.contains("crates");
         let hits = FORBIDDEN_TEXTS.iter().filter(|(_, needle)| lower.contains(needle) && !exempt(needle));
         found.extend(hits.map(|(what, needle)| format!("{file}: {what}: {needle}")));

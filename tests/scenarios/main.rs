@@ -7,4 +7,6 @@ mod happy_path;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
+mod real_cli;
+#[cfg(test)]
 mod support;

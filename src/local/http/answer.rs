@@ -126,6 +126,7 @@ impl Answer {
                 head.push_str(&format!("{name}: {value}\r\n"));
             }
         }
+        head.push_str(&format!("Date: {}\r\n", date()));
         if self.status != 204 && self.status != 304 {
             head.push_str(&format!("Content-Length: {}\r\n", self.content.length()));
         }
@@ -160,6 +161,11 @@ fn copy(file: File, length: u64, out: &mut dyn Write) -> io::Result<()> {
         left -= read as u64;
     }
     Ok(())
+}
+
+/// The present as IMF-fixdate (RFC 9110 section 5.6.7).
+fn date() -> String {
+    jiff::Timestamp::now().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
 
 /// A field value can never start another field.

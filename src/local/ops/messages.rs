@@ -71,6 +71,7 @@ pub fn post_message(core: &Core, request: &Request) -> Result<Answer, Fail> {
         match flow::receive(tx, core, &thread, &row)? {
             Became::Run(id) => row.run_id = Some(id),
             Became::Followup(id) => row.followup_id = Some(id),
+            Became::Nothing => {}
         }
         flow::note_message(tx, &row, thread.channel_id)?;
         Ok(row)

@@ -11,7 +11,7 @@ use crate::local::request::{Body, Caller, Request};
 use crate::local::secrets::{self, hex};
 use crate::local::settings::{MAX_OPEN_UPLOADS, MAX_PARTS};
 use crate::local::store::files::{self, FileRow};
-use crate::local::store::{Tx, projects};
+use crate::local::store::{Tx, identity, projects};
 use crate::local::{access, lock, problems, rules};
 use crate::sdk::wire::Time;
 use crate::sdk::wire::file::{
@@ -189,6 +189,8 @@ pub fn complete_upload(core: &Core, request: &Request) -> Result<Answer, Fail> {
     if seal.length != row.size_bytes || hex(&seal.sha256) != row.sha256 {
         return Err(problems::conflict_because(reason::UPLOAD_INCOMPLETE));
     }
+    // From here to the row no sweep may take the same content away.
+    let keeping = lock(&core.keeping);
     core.blobs.keep(&joined)?;
     let answer = core.write(|tx| {
         request.keyed(core, tx, || {
@@ -199,6 +201,7 @@ pub fn complete_upload(core: &Core, request: &Request) -> Result<Answer, Fail> {
             Ok(Answer::json(200, &row.file()))
         })
     })?;
+    drop(keeping);
     core.blobs.drop_parts(row.id);
     Ok(answer)
 }
@@ -236,6 +239,10 @@ fn binding(tx: &Tx<'_>, core: &Core, request: &Request, channel_id: Uuid) -> Res
     let run = access::bound_run(tx, core, request)?;
     if run.channel_id != channel_id {
         return Err(problems::token(reason::INVALID));
+    }
+    // SR9: an agent uploads only where the person it acts for may upload too.
+    if !identity::principal(tx, run.acting_for)?.may_upload {
+        return Err(problems::forbidden().because(reason::ACTING_FOR_INSUFFICIENT).into());
     }
     Ok(Some(run.id))
 }

@@ -142,10 +142,18 @@ pub fn of_message(tx: &Tx<'_>, message_id: Uuid) -> rusqlite::Result<Vec<FileRow
     tx.prepare(&sql)?.query_map([Id(message_id)], read)?.collect()
 }
 
-/// Open sessions that ended by themselves before `now`.
+/// Sessions that ended by themselves before `now`: never whole, or whole and on no message.
 pub fn overdue(tx: &Tx<'_>, now: Time) -> rusqlite::Result<Vec<FileRow>> {
-    let sql = format!("SELECT {COLUMNS} FROM files WHERE phase = 'open' AND expires_at <= ?1");
+    let sql = format!(
+        "SELECT {COLUMNS} FROM files WHERE phase IN ('open', 'completed') AND message_id IS NULL AND expires_at <= ?1"
+    );
     tx.prepare(&sql)?.query_map([At(now)], read)?.collect()
+}
+
+/// Whether a whole file has this content.
+pub fn is_kept(tx: &Tx<'_>, sha256: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM files WHERE phase = 'completed' AND sha256 = ?1)";
+    tx.query_row(sql, [sha256], |row| row.get(0))
 }
 
 /// Every session and file, oldest first.

@@ -30,6 +30,8 @@ pub struct PrincipalRow {
     pub display_name: String,
     /// Whether it may trigger the agent.
     pub trusted: bool,
+    /// Whether it may upload, and an agent for it (SR9).
+    pub may_upload: bool,
 }
 
 impl PrincipalRow {
@@ -73,31 +75,66 @@ pub fn keep_port(tx: &Tx<'_>, port: u16) -> rusqlite::Result<()> {
 /// Adds a principal.
 pub fn add_principal(tx: &Tx<'_>, row: &PrincipalRow) -> rusqlite::Result<()> {
     tx.execute(
-        "INSERT INTO principals VALUES (?1, ?2, ?3, ?4)",
-        params![Id(row.id), row.kind, row.display_name, row.trusted],
+        "INSERT INTO principals VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![Id(row.id), row.kind, row.display_name, row.trusted, row.may_upload],
     )?;
     Ok(())
 }
 
 /// The principal `id`.
 pub fn principal(tx: &Tx<'_>, id: Uuid) -> rusqlite::Result<PrincipalRow> {
-    tx.query_row("SELECT kind, display_name, trusted FROM principals WHERE id = ?1", [Id(id)], |row| {
-        Ok(PrincipalRow { id, kind: row.get(0)?, display_name: row.get(1)?, trusted: row.get(2)? })
-    })
+    tx.query_row(
+        "SELECT kind, display_name, trusted, may_upload FROM principals WHERE id = ?1",
+        [Id(id)],
+        |row| {
+            Ok(PrincipalRow {
+                id,
+                kind: row.get(0)?,
+                display_name: row.get(1)?,
+                trusted: row.get(2)?,
+                may_upload: row.get(3)?,
+            })
+        },
+    )
 }
 
 /// Gives `agent` the token with this hash instead of its older ones.
 pub fn set_agent_token(tx: &Tx<'_>, agent: Uuid, hash: &str) -> rusqlite::Result<()> {
     tx.execute("DELETE FROM agent_tokens WHERE agent_id = ?1", [Id(agent)])?;
-    tx.execute("INSERT INTO agent_tokens VALUES (?1, ?2)", params![hash, Id(agent)])?;
+    tx.execute("INSERT INTO agent_tokens VALUES (?1, ?2, NULL)", params![hash, Id(agent)])?;
     Ok(())
 }
 
-/// Whose token has this hash.
-pub fn agent_of_token(tx: &Tx<'_>, hash: &str) -> rusqlite::Result<Option<Uuid>> {
-    tx.query_row("SELECT agent_id FROM agent_tokens WHERE hash = ?1", [hash], |row| row.get::<_, Id>(0))
-        .optional()
-        .map(|found| found.map(|id| id.0))
+/// Says whether a principal may upload.
+pub fn set_may_upload(tx: &Tx<'_>, id: Uuid, may_upload: bool) -> rusqlite::Result<()> {
+    tx.execute("UPDATE principals SET may_upload = ?2 WHERE id = ?1", params![Id(id), may_upload])?;
+    Ok(())
+}
+
+/// An agent's token.
+#[derive(Clone, Debug)]
+pub struct AgentToken {
+    /// Whose it is.
+    pub agent_id: Uuid,
+    /// Thumbprint of the key that it is bound to (RFC 9449 section 6).
+    pub thumbprint: Option<String>,
+}
+
+/// The token with this hash.
+pub fn agent_token(tx: &Tx<'_>, hash: &str) -> rusqlite::Result<Option<AgentToken>> {
+    tx.query_row("SELECT agent_id, thumbprint FROM agent_tokens WHERE hash = ?1", [hash], |row| {
+        Ok(AgentToken { agent_id: row.get::<_, Id>(0)?.0, thumbprint: row.get(1)? })
+    })
+    .optional()
+}
+
+/// Binds the tokens of an agent to the key with this thumbprint, or to none.
+pub fn bind_agent_token(tx: &Tx<'_>, agent: Uuid, thumbprint: Option<&str>) -> rusqlite::Result<()> {
+    tx.execute(
+        "UPDATE agent_tokens SET thumbprint = ?2 WHERE agent_id = ?1",
+        params![Id(agent), thumbprint],
+    )?;
+    Ok(())
 }
 
 /// Keeps a new signing key and publishes it.

@@ -7,8 +7,9 @@ const FIRST: &str = "
 CREATE TABLE instance (one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL, space_id TEXT NOT NULL,
   agent_id TEXT NOT NULL, person_id TEXT NOT NULL, port INTEGER) STRICT;
 CREATE TABLE principals (id TEXT PRIMARY KEY, kind TEXT NOT NULL, display_name TEXT NOT NULL,
-  trusted INTEGER NOT NULL) STRICT;
-CREATE TABLE agent_tokens (hash TEXT PRIMARY KEY, agent_id TEXT NOT NULL REFERENCES principals(id)) STRICT;
+  trusted INTEGER NOT NULL, may_upload INTEGER NOT NULL) STRICT;
+CREATE TABLE agent_tokens (hash TEXT PRIMARY KEY, agent_id TEXT NOT NULL REFERENCES principals(id),
+  thumbprint TEXT) STRICT;
 CREATE TABLE signing_keys (n INTEGER PRIMARY KEY AUTOINCREMENT, kid TEXT NOT NULL UNIQUE, pkcs8 BLOB NOT NULL,
   published INTEGER NOT NULL) STRICT;
 CREATE TABLE projects (channel_id TEXT PRIMARY KEY, workspace_ref TEXT NOT NULL UNIQUE, name TEXT NOT NULL,

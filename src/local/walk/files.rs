@@ -222,3 +222,45 @@ fn an_upload_belongs_to_its_run() {
     assert_eq!(get(world.agent("GET", &format!("/uploads/{id}"))), 403);
     assert_eq!(get(world.person("GET", &format!("/uploads/{id}"))), 404);
 }
+
+#[test]
+fn an_agent_uploads_only_where_its_person_may() {
+    let world = World::new();
+    let operator = world.server.operator();
+    let robin = operator.add_person("Robin", true).unwrap();
+    operator.set_may_upload(robin, false).unwrap();
+    let thread = world.thread();
+    let (_, became) = operator.post_as(thread, robin, "Send me a file.").unwrap();
+    let crate::local::Became::Run(id) = became else { panic!("{became:?}") };
+    let token = operator.newest_token(id).unwrap();
+    let path = format!("/channels/{}/uploads", world.channel);
+    let ask = world.agent("POST", &path).token(&token).key(Uuid::now_v7()).json(&announced("a", "abcd"));
+    assert_eq!(ask.send().problem(), (403, "forbidden", "acting_for_insufficient"));
+}
+
+#[test]
+fn a_file_on_no_message_goes_in_time() {
+    let world = World::new();
+    let person = |method: &str, path: &str| world.person(method, path);
+    let operator = world.server.operator();
+    let kept = upload(&world, &person, "kept.txt", "same bytes");
+    post(&world, world.thread(), &[kept]).ok(201);
+    operator.change_settings(|settings| settings.upload_life = std::time::Duration::from_millis(1500));
+    let same = upload(&world, &person, "same.txt", "same bytes");
+    let other = upload(&world, &person, "other.txt", "other bytes");
+    let expired = |id: Uuid| {
+        let begun = std::time::Instant::now();
+        while world.person("GET", &format!("/uploads/{id}")).send().body["state"] != "expired" {
+            assert!(begun.elapsed() < crate::local::testing::SOON);
+        }
+    };
+    expired(same);
+    expired(other);
+    assert_eq!(operator.file_bytes(kept).unwrap(), b"same bytes");
+    let gone = || operator.file_bytes(other).is_err();
+    let begun = std::time::Instant::now();
+    while !gone() {
+        assert!(begun.elapsed() < crate::local::testing::SOON);
+        std::thread::yield_now();
+    }
+}

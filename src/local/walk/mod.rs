@@ -142,3 +142,43 @@ fn a_stop_and_a_start_lose_nothing() {
         .ok(201);
     world.finish(&run, "completed").ok(200);
 }
+
+/// Copies a directory as a crash would leave it: the files as they are while the server runs.
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    crate::sys::private::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            std::fs::copy(&from, &to).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_was_answered_survives_a_crash() {
+    let world = World::new();
+    let (thread, run) = world.running();
+    let answer = json!({"client_msg_id": Uuid::now_v7(), "content_md": "Kept.", "run_id": run.id});
+    world
+        .agent("POST", &format!("/threads/{thread}/messages"))
+        .token(&run.token)
+        .json(&answer)
+        .send()
+        .ok(201);
+    let before = world.events();
+    let crashed = crate::sys::private::TempDir::new().unwrap();
+    copy(&world.dir.path().join("data"), &crashed.join("data"));
+    assert_eq!(
+        super::Server::running_in(&crashed.join("data")),
+        None,
+        "its address is left, nobody is there"
+    );
+    std::fs::create_dir(crashed.join("website")).unwrap();
+    let after = World::restarted_in(world, crashed);
+    assert_eq!(after.events(), before);
+    let ask = after.agent("POST", &format!("/threads/{thread}/messages")).token(&run.token);
+    assert_eq!(ask.json(&answer).send().ok(201).body["seq"], 2);
+    assert_eq!(after.server.operator().messages(thread).unwrap().len(), 2);
+}

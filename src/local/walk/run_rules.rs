@@ -254,3 +254,19 @@ fn sessions_change_by_version_only() {
     let kept = world.agent("PUT", &format!("/runs/{}/agent-session", run.id)).token(&run.token).json(&same);
     assert_eq!(kept.send().problem(), (428, "precondition_required", ""));
 }
+
+#[test]
+fn somebody_without_the_right_triggers_nothing() {
+    let world = World::new();
+    let operator = world.server.operator();
+    let sam = operator.add_person("Sam", false).unwrap();
+    let thread = world.thread();
+    assert_eq!(operator.post_as(thread, sam, "Run this.").unwrap().1, crate::local::Became::Nothing);
+    assert!(world.events().is_empty());
+    let run_id = world.post(thread, "Hello").id("run_id");
+    let run = Run { id: run_id, token: operator.newest_token(run_id).unwrap() };
+    world.start(&run, Uuid::now_v7()).ok(200);
+    let (_, became) = operator.post_as(thread, sam, "And this.").unwrap();
+    assert!(matches!(became, crate::local::Became::Followup(_)));
+    assert_eq!(world.events().pop().unwrap()["payload"]["message"]["trust"], "unverified");
+}

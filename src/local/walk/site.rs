@@ -2,7 +2,10 @@
 
 use std::os::unix::fs::MetadataExt;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::local::testing::{World, raw, read_reply};
@@ -15,7 +18,10 @@ fn each_side_has_its_own_paths() {
     assert_eq!(world.nobody("GET", "/api/v1/me").send().problem(), (401, "unauthenticated", ""));
     let stranger = world.nobody("GET", "/api/v1/me").with("Authorization", "Bearer nobody");
     let stranger = stranger.send();
-    assert_eq!((stranger.status, stranger.header("www-authenticate")), (401, Some("Bearer")));
+    assert_eq!(
+        (stranger.status, stranger.header("www-authenticate")),
+        (401, Some("Bearer, DPoP algs=\"ES256\""))
+    );
     assert_eq!(world.agent("GET", "/projects").send().problem(), (403, "forbidden", ""));
     assert_eq!(world.person("GET", "/gateway/events?consumer=a").send().problem(), (403, "forbidden", ""));
     let me = world.agent("GET", "/me").send().ok(200);
@@ -124,6 +130,16 @@ fn bad_requests_get_an_answer_and_a_close() {
 }
 
 #[test]
+fn one_connection_too_many_is_told_so() {
+    let world = World::new();
+    let host = world.server.address();
+    let held: Vec<_> = (0..128).map(|_| std::net::TcpStream::connect(host).unwrap()).collect();
+    let reply = read_reply(raw(host, b"")).unwrap();
+    assert_eq!((reply.problem(), reply.header("retry-after")), ((503, "unavailable", ""), Some("1")));
+    drop(held);
+}
+
+#[test]
 fn a_connection_carries_many_requests() {
     let world = World::new();
     let host = world.server.address();
@@ -132,6 +148,41 @@ fn a_connection_carries_many_requests() {
     let answer = String::from_utf8(raw(host, format!("{one}{one}{last}").as_bytes())).unwrap();
     assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 3);
     assert!(answer.ends_with("\r\n\r\n"), "no body after HEAD");
+}
+
+#[test]
+fn a_bound_token_needs_its_proof() {
+    let world = World::new();
+    let operator = world.server.operator();
+    let key = crate::sdk::jws::DpopKey::from_pkcs8(&p256()).unwrap();
+    let token = std::fs::read_to_string(world.server.agent_token_file()).unwrap();
+    let ask = |nonce: Option<&str>| {
+        let ath = URL_SAFE_NO_PAD.encode(Sha256::digest(token.as_bytes()));
+        let url = format!("{}/api/v1/me", world.server.url());
+        let now = crate::sdk::wire::Time::now().as_seconds();
+        let mut claims = json!({"htm": "GET", "htu": url, "iat": now, "jti": Uuid::new_v4(), "ath": ath});
+        if let Some(nonce) = nonce {
+            claims["nonce"] = json!(nonce);
+        }
+        let header = json!({"typ": "dpop+jwt", "alg": "ES256", "jwk": key.public_jwk()});
+        let ask = world.agent("GET", "/me").with("Authorization", format!("DPoP {token}"));
+        ask.with("DPoP", key.sign(&header, &claims).unwrap()).send()
+    };
+    ask(None).ok(200);
+    world.agent("GET", "/me").with("Authorization", format!("DPoP {token}")).send().ok(401);
+    operator.bind_agent_token(Some("another key")).unwrap();
+    ask(None).ok(401);
+    world.agent("GET", "/me").send().ok(401);
+    operator.bind_agent_token(None).unwrap();
+    operator.change_settings(|settings| settings.dpop_nonce = Some("n1".to_owned()));
+    assert_eq!(ask(None).ok(401).header("dpop-nonce"), Some("n1"));
+    ask(Some("n1")).ok(200);
+}
+
+fn p256() -> Vec<u8> {
+    use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+    let random = ring::rand::SystemRandom::new();
+    EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap().as_ref().to_vec()
 }
 
 fn options(data: &std::path::Path) -> Options {

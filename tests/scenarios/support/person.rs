@@ -82,7 +82,27 @@ impl Person {
 
     /// Presses Stop.
     pub fn stops(&self, run: Uuid) {
-        let _: Value = self.post(&format!("runs/{run}/cancel"), &json!({}));
+        let _: Value = self.send(&format!("runs/{run}/cancel"), "", None);
+    }
+
+    /// Turns writing in a project on.
+    pub fn lets_write(&self, channel: Uuid) {
+        let projects: Value = self.get("projects");
+        let project = projects["projects"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|project| project["channel_id"] == json!(channel));
+        let revision = project.unwrap()["grant_revision"].as_i64().unwrap();
+        let answer = self
+            .agent
+            .put(format!("{}/api/v1/projects/{channel}/grant", self.base))
+            .header("Authorization", format!("Bearer {}", self.secret))
+            .header("If-Match", format!("\"{revision}\""))
+            .header("Content-Type", "application/json")
+            .send(json!({"workspace_write": true}).to_string())
+            .unwrap();
+        assert_eq!(answer.status(), 200);
     }
 
     /// Downloads a file.
@@ -109,14 +129,14 @@ impl Person {
     }
 
     fn post<T: serde::de::DeserializeOwned>(&self, path: &str, body: &Value) -> T {
-        self.send(path, body, None)
+        self.send(path, &body.to_string(), None)
     }
 
     fn post_keyed<T: serde::de::DeserializeOwned>(&self, path: &str, body: &Value) -> T {
-        self.send(path, body, Some(Uuid::now_v7()))
+        self.send(path, &body.to_string(), Some(Uuid::now_v7()))
     }
 
-    fn send<T: serde::de::DeserializeOwned>(&self, path: &str, body: &Value, key: Option<Uuid>) -> T {
+    fn send<T: serde::de::DeserializeOwned>(&self, path: &str, body: &str, key: Option<Uuid>) -> T {
         let mut request = self
             .agent
             .post(format!("{}/api/v1/{path}", self.base))
@@ -125,7 +145,7 @@ impl Person {
         if let Some(key) = key {
             request = request.header("Idempotency-Key", key.to_string());
         }
-        let mut answer = request.send(body.to_string()).unwrap();
+        let mut answer = request.send(body).unwrap();
         parse(path, answer.status().as_u16(), &answer.body_mut().read_to_string().unwrap())
     }
 }

@@ -1,3 +1,5 @@
+//! Golden files: recordings replayed to their final live document.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
