@@ -7,6 +7,8 @@ mod happy_path;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod real_cli;
 #[cfg(test)]
 mod support;

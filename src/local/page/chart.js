@@ -4,7 +4,7 @@ import { dialog, el, svg } from "./dom.js";
 import { clock, count, money, spent, stateWord, duration, tokens } from "./format.js";
 import { runsOf } from "./store.js";
 
-const WIDTH = 560;
+const WIDTH_MAX = 600;
 const HEIGHT = 150;
 const LEFT = 4;
 const BASE = 124;
@@ -34,13 +34,14 @@ export function showCosts(thread) {
 
 /** Bars over the runs, oldest first: fresh input, cached input and output on top of each other. */
 function drawing(runs) {
+  const width = Math.min(WIDTH_MAX, innerWidth - 76);
   const most = Math.max(1, ...runs.map((run) => tokens(run).all));
-  const step = (WIDTH - LEFT) / runs.length;
-  const width = Math.min(BAR_MAX, step * 0.7);
-  const bars = runs.map((run, index) => bar(run, LEFT + index * step + (step - width) / 2, width, most));
-  const line = svg("line", { x1: 0, x2: WIDTH, y1: BASE, y2: BASE, class: "axis" });
+  const step = (width - LEFT) / runs.length;
+  const thick = Math.min(BAR_MAX, step * 0.7);
+  const bars = runs.map((run, index) => bar(run, LEFT + index * step + (step - thick) / 2, thick, most));
+  const line = svg("line", { x1: 0, x2: width, y1: BASE, y2: BASE, class: "axis" });
   const label = `Tokens of ${runs.length} runs, at most ${count(most)} in one; the table below has the numbers`;
-  return svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": label }, patterns(), ...bars, line);
+  return svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, class: "chart", role: "img", "aria-label": label }, patterns(), ...bars, line);
 }
 
 function bar(run, x, width, most) {

@@ -119,7 +119,7 @@ function fileItem(file) {
   const look = kind && el("button", { type: "button", text: "Look", "aria-label": `Look at ${name}`, click: () => showPreview(file) });
   const keep = el("a", { class: "button", href: contentPath(file.file_id), download: file.name, "aria-label": `Download ${name}`, text: "Download" });
   const head = el("div", { class: "file-head" }, el("span", { class: "file-kind", "aria-hidden": "true", text: ending(file.name) }),
-    el("span", { class: "file-name" }, nameElement(file.name), el("span", { class: "quiet", text: bytes(file.size_bytes) })), look, keep);
+    el("span", { class: "file-name" }, nameElement(file.name), el("span", { class: "quiet", text: bytes(file.size_bytes) })), el("span", { class: "row" }, look, keep));
   const picture = kind === "image" && el("button", { type: "button", class: "thumb", "aria-label": `Look at ${name}`, click: () => showPreview(file) },
     el("img", { src: contentPath(file.file_id), alt: "", loading: "lazy", decoding: "async" }));
   return el("li", { class: "file" }, head, picture);
