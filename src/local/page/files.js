@@ -6,6 +6,9 @@ import { bytes } from "./format.js";
 import { previewKind, showPreview } from "./preview.js";
 import { Upload } from "./upload.js";
 
+/** A longer text that is pasted becomes a file: no browser edits so much without a long pause. */
+const LONG_PASTE = 50_000;
+
 /** The files that a message will carry. `changed` is called when one came, went or became ready. */
 export class Attachments {
   constructor(channel, changed) {
@@ -102,6 +105,8 @@ export function takeFiles(place, field, taken) {
   });
   field.addEventListener("paste", (event) => {
     const files = [...(event.clipboardData?.files ?? [])];
+    const text = event.clipboardData?.getData("text/plain") ?? "";
+    if (files.length === 0 && text.length > LONG_PASTE) files.push(new File([text], "pasted.txt", { type: "text/plain" }));
     if (files.length === 0) return;
     event.preventDefault();
     taken(files);
