@@ -35,6 +35,9 @@ pub struct AttachmentSetRecord {
     /// What became of each announced file when the set was not sent; empty while it may still be.
     #[serde(default)]
     pub outcomes: Vec<Outcome>,
+    /// How many files the notice names, the server's `message_max_attachments`; absent when it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub names_shown: Option<u64>,
     /// Id of the message with the files, stored before it is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_msg_id: Option<Uuid>,
@@ -140,6 +143,7 @@ impl AttachmentSetRecord {
             answer,
             files: Vec::new(),
             outcomes,
+            names_shown: None,
             client_msg_id: None,
             fallback_msg_id: None,
         }

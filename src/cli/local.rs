@@ -1,1 +1,82 @@
-//! (to be written)
+//! `local`: the embedded server and the runner until a signal stops both.
+
+use super::args::LocalOptions;
+use super::data_dir;
+use super::exit::{self, Failure};
+use super::pair::{self, Pair, PairOptions};
+use super::person::Person;
+use super::project::ProjectDir;
+use super::run;
+use super::{logging, show};
+use crate::config::LogFormat;
+use crate::sys::signals;
+
+/// Serves until a signal stops it.
+///
+/// # Errors
+/// Why it could not start, or gave up.
+pub fn local(options: &LocalOptions) -> Result<u8, Failure> {
+    pair::chosen(options.turns.billing.as_ref())?;
+    let projects = distinct(options)?;
+    let data_dir = data_dir::choose(options.data_dir.as_deref(), |name| std::env::var_os(name))?;
+    logging::install_with(LogFormat::Text, options.turns.log_level);
+    run::hide_memory();
+    let pair = Pair::start(&PairOptions {
+        data_dir: &data_dir,
+        listen: options.listen,
+        projects: &projects,
+        turns: &options.turns,
+    })?;
+    let signals = signals::spawn(pair.signal_sender()).map_err(|fault| run::no_signals(&fault))?;
+    let introduced = introduce(&pair, &projects, options.turns.write, &data_dir);
+    if let Err(failure) = introduced {
+        pair.stop();
+        return Err(failure);
+    }
+    let result = pair.wait();
+    signals.stop();
+    show::line("Stopped. Threads and files are kept.");
+    result.map(|()| exit::OK)
+}
+
+fn distinct(options: &LocalOptions) -> Result<Vec<ProjectDir>, Failure> {
+    let mut projects: Vec<ProjectDir> = Vec::new();
+    for dir in &options.projects {
+        let project = ProjectDir::of(dir)?;
+        if !projects.contains(&project) {
+            projects.push(project);
+        }
+    }
+    Ok(projects)
+}
+
+/// Turns writing on where asked, and says where everything is.
+fn introduce(
+    pair: &Pair,
+    projects: &[ProjectDir],
+    write: bool,
+    data_dir: &std::path::Path,
+) -> Result<(), Failure> {
+    let person = Person::of_data_dir(data_dir, pair.server().address())?;
+    for project in person.projects()? {
+        if write && !project.workspace_write {
+            person.allow_writing(&project)?;
+        }
+    }
+    for project in projects {
+        show::line(&format!("Project {} in {}", project.reference, project.path.display()));
+    }
+    if person.has_page() {
+        show::line(&format!("Open {}", pair.server().page_address()));
+    } else {
+        show::line(&format!("Server {} (this version has no page yet)", pair.server().url()));
+    }
+    show::line(
+        "From a terminal, in a project's directory: claude-code-runner ask \"What does this project do?\"",
+    );
+    if data_dir::choose(None, |name| std::env::var_os(name)).ok().as_deref() != Some(data_dir) {
+        show::line(&format!("(with --data-dir {})", data_dir.display()));
+    }
+    show::line("Ctrl-C stops it.");
+    Ok(())
+}

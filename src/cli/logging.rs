@@ -10,20 +10,11 @@ use env_logger::fmt::Formatter;
 use log::{LevelFilter, Record};
 use serde_json::{Map, Value};
 
-use crate::config::LogConfig;
+use crate::config::{LogConfig, LogFormat};
 use crate::sdk::wire::Time;
 
 /// Root of the module paths whose messages are pairs.
 const OWN: &str = "claude_code_runner";
-
-/// How lines look (`log.format`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// One JSON object a line.
-    Json,
-    /// Time, level and the pairs.
-    Text,
-}
 
 /// Installs the log for the whole process. A second call changes nothing.
 pub fn install(config: &LogConfig) {
@@ -31,20 +22,20 @@ pub fn install(config: &LogConfig) {
 }
 
 /// Installs the log with a format and a level.
-pub fn install_with(format: Format, level: LevelFilter) {
+pub fn install_with(format: LogFormat, level: LevelFilter) {
     let mut builder = env_logger::Builder::new();
     builder.filter_level(level).format(move |out, record| line(out, record, format));
     // Refused when a log is installed already, as in tests; that one stays.
     let _ = builder.try_init();
 }
 
-fn line(out: &mut Formatter, record: &Record<'_>, format: Format) -> std::io::Result<()> {
+fn line(out: &mut Formatter, record: &Record<'_>, format: LogFormat) -> std::io::Result<()> {
     let text = record.args().to_string();
     let level = record.level().as_str().to_ascii_lowercase();
     let now = Time::now();
     match (format, pairs(record.target(), &text)) {
-        (Format::Json, pairs) => writeln!(out, "{}", json_line(now, &level, &pairs)),
-        (Format::Text, pairs) => {
+        (LogFormat::Json, pairs) => writeln!(out, "{}", json_line(now, &level, &pairs)),
+        (LogFormat::Text, pairs) => {
             let joined: Vec<_> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
             writeln!(out, "{now} {level} {}", joined.join(" "))
         }
@@ -77,7 +68,8 @@ mod tests {
 
     #[test]
     fn own_messages_become_members_and_numbers_stay_numbers() {
-        let pairs = pairs("claude_code_runner::run", "code=turn_started run=r1 wait_ms=20 words without a pair");
+        let pairs =
+            pairs("claude_code_runner::run", "code=turn_started run=r1 wait_ms=20 words without a pair");
         let line = json_line(Time::from_millis(0), "info", &pairs);
         assert_eq!(
             line.to_string(),

@@ -1,1 +1,124 @@
-//! (to be written)
+//! `run`: the service. Configuration, log, signals, runner, exit code.
+
+use std::path::Path;
+
+use super::exit::{self, Failure};
+use super::logging;
+use crate::config::{self, Config};
+use crate::run::workspace::Workspaces;
+use crate::runner::{Runner, RunnerFault};
+use crate::sys::{process, signals};
+
+/// Process id of the first process of a machine or container.
+const INIT: u32 = 1;
+
+/// Serves until a signal stops it.
+///
+/// # Errors
+/// Why it could not start, or gave up; exit codes of [`exit`].
+pub fn run(file: &Path) -> Result<u8, Failure> {
+    let config = config::load(file).map_err(|faults| Failure::configuration(faults.to_string()))?;
+    logging::install(&config.log);
+    hide_memory();
+    if std::process::id() == INIT {
+        // Nobody collects the orphans of turns there (C2-07).
+        log::warn!("code=runs_as_process_1");
+    }
+    check_credentials(&config)?;
+    let workspaces = Workspaces::Root(config.runner.projects_root.clone());
+    let runner = Runner::new(config, workspaces, std::env::vars_os().collect()).map_err(|it| failure(&it))?;
+    let signals = signals::spawn(runner.signal_sender()).map_err(|fault| no_signals(&fault))?;
+    let result = runner.run();
+    signals.stop();
+    result.map(|()| exit::OK).map_err(|fault| failure(&fault))
+}
+
+/// Keeps the memory with its secrets from other processes of the same user, turns among them.
+pub fn hide_memory() {
+    if process::set_not_dumpable().is_err() {
+        log::warn!("code=process_stays_dumpable");
+    }
+}
+
+/// The failure when no signal can be heard.
+pub fn no_signals(fault: &std::io::Error) -> Failure {
+    Failure::new(format!("signals cannot be heard ({})", fault.kind()))
+}
+
+/// A credential that cannot be read now cannot be read by the first request either, which would be repeated in
+/// vain; a person sees it here.
+fn check_credentials(config: &Config) -> Result<(), Failure> {
+    let runner = &config.runner;
+    let credentials = [
+        ("runner.agent_token_ref", Some(&runner.agent_token_ref)),
+        ("runner.dpop_key_ref", runner.dpop_key_ref.as_ref()),
+    ];
+    for (key, reference) in credentials {
+        if let Some(Err(fault)) = reference.map(|reference| reference.read()) {
+            log::error!("code={} key={key}", fault.code());
+            return Err(Failure::configuration(format!("{key}: {fault}")));
+        }
+    }
+    Ok(())
+}
+
+/// What a runner's fault means for whoever started it.
+pub fn failure(fault: &RunnerFault) -> Failure {
+    log::error!("code={}", fault.code());
+    let cure = cure(fault);
+    let message = if cure.is_empty() { fault.to_string() } else { format!("{fault}; {cure}") };
+    Failure { exit: exit_code(fault), message }
+}
+
+fn exit_code(fault: &RunnerFault) -> u8 {
+    match fault {
+        RunnerFault::TokenRefused | RunnerFault::NotAnAgent => exit::TOKEN_REFUSED,
+        RunnerFault::WrongInstance | RunnerFault::Client(_) => exit::CONFIGURATION,
+        RunnerFault::Superseded => exit::SUPERSEDED,
+        RunnerFault::StateDir(_)
+        | RunnerFault::StateDirInUse
+        | RunnerFault::Store(_)
+        | RunnerFault::System(_) => exit::FAILED,
+    }
+}
+
+/// What to do, where the fault's own words do not say it.
+fn cure(fault: &RunnerFault) -> &'static str {
+    match fault {
+        RunnerFault::StateDir(_) => "check its owner, its permissions and the disk",
+        RunnerFault::Store(_) => "check the disk and the owner of its files",
+        RunnerFault::Client(_) => "check runner.server_url, sdk.proxy and sdk.ca_file",
+        RunnerFault::System(_) => "raise the limits of processes and open files",
+        RunnerFault::TokenRefused => "make a new token at the server and put it in that place",
+        RunnerFault::WrongInstance => "check-config --online shows both; correct the one that is wrong",
+        RunnerFault::NotAnAgent => "use the token that the server made for the agent",
+        RunnerFault::StateDirInUse | RunnerFault::Superseded => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sdk::error::TransportError;
+
+    #[test]
+    fn every_fault_has_its_exit_code_and_a_cure() {
+        let io = || std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        let rows = [
+            (RunnerFault::StateDir(io()), exit::FAILED, "permissions"),
+            (RunnerFault::StateDirInUse, exit::FAILED, "directory of its own"),
+            (RunnerFault::Client(TransportError::Connect.into()), exit::CONFIGURATION, "sdk.ca_file"),
+            (RunnerFault::System(io()), exit::FAILED, "limits"),
+            (RunnerFault::TokenRefused, exit::TOKEN_REFUSED, "new token"),
+            (RunnerFault::WrongInstance, exit::CONFIGURATION, "--online"),
+            (RunnerFault::NotAnAgent, exit::TOKEN_REFUSED, "agent"),
+            (RunnerFault::Superseded, exit::SUPERSEDED, "only one may run"),
+        ];
+        for (fault, code, said) in rows {
+            let failure = failure(&fault);
+            assert_eq!(failure.exit, code, "{fault:?}");
+            assert!(failure.message.contains(said), "{}", failure.message);
+            assert_eq!(failure.message.lines().count(), 1);
+        }
+    }
+}

@@ -88,7 +88,7 @@ impl<'a> Operator<'a> {
         Ok((header, tokens::claims(self.0, &run)))
     }
 
-    /// A compact JWS of `claims` under exactly `header`.
+    /// A compact JWS of `claims` under `header`, whose `alg` the key sets.
     pub fn sign(&self, header: &Value, claims: &Value, signer: Signer) -> Done<String> {
         let keys = lock(&self.0.keys);
         let signed = match signer {

@@ -68,12 +68,16 @@ impl Request {
         }
     }
 
-    /// The JSON body as `T`: no member is null, none is unknown.
+    /// The JSON body as `T`: an object, no member of it null, none unknown.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Fail> {
         let Body::Bytes(bytes) = &self.body else { return Err(problems::invalid("", "not_json")) };
         let value: Value = serde_json::from_slice(bytes).map_err(|_| problems::invalid("", "not_json"))?;
         if let Some(pointer) = null_at(&value) {
             return Err(problems::invalid(&pointer, "null"));
+        }
+        if !value.is_object() {
+            // A list of the members' values would be taken for the object otherwise.
+            return Err(problems::invalid("", "not_an_object"));
         }
         serde_json::from_value(value).map_err(|fault| problems::invalid(&unknown_member(&fault), "invalid"))
     }

@@ -6,11 +6,12 @@
 
 use std::path::Path;
 
-use super::Run;
 use super::end::{Cause, End};
-use super::record::{self, RecordFault, RecordFile, TurnRecord};
+use super::record::{self, Purpose, RecordFault, RecordFile, TurnRecord};
 use super::turn::process::Live;
 use super::turn::{self, Turn};
+use super::{Run, followup};
+use crate::sdk::wire::run::FollowupState;
 use crate::sys::lock::FileLock;
 use crate::sys::private;
 use crate::sys::process;
@@ -28,6 +29,8 @@ pub fn find(run: &mut Run) -> Result<Option<Turn>, End> {
         Ok(record) => run.record = Some(record),
         Err(RecordFault::Damaged) => {
             log::error!("code=record_damaged run={}", run.run_id);
+            // Which process it was is lost, but not what it carries in its environment.
+            run.leftovers_since = Some(0);
             return Err(End::by(Cause::RunnerRestarted));
         }
         Err(RecordFault::Io(fault)) => return Err(run.end_of_file(&fault)),
@@ -43,9 +46,10 @@ fn adopt(run: &mut Run) -> Result<Turn, End> {
         // Decided and perhaps half said: `finish` says the rest as it was planned.
         return Err(End::by(Cause::Completed));
     }
-    run.entry()?;
     find_process(run, &record)?;
+    run.entry()?;
     run.locks_of_adopted(&record);
+    refuse_unwritten(run, &record)?;
     log::info!("code=turn_adopted run={} lives={}", run.run_id, u8::from(run.live.is_some()));
     if run.live.is_some() {
         run.main.say(super::RunSays::TurnLives);
@@ -57,6 +61,17 @@ fn adopt(run: &mut Run) -> Result<Turn, End> {
     let mut turn = Turn::new(run, stream, record.title_wanted, record.started_at);
     turn::replay::prepare(&mut turn, &record);
     Ok(turn)
+}
+
+/// Messages that the former runner had stored and not yet written to the process, whose stdin is gone.
+fn refuse_unwritten(run: &mut Run, record: &TurnRecord) -> Result<(), End> {
+    let open = run.store.open_followups(run.run_id).map_err(|fault| run.end_of_store(fault))?;
+    for followup in open.into_iter().map(|open| open.followup.followup_id) {
+        if !record.lines.iter().any(|line| line.purpose == Purpose::Followup(followup)) {
+            followup::settle(run, followup, FollowupState::Refused)?;
+        }
+    }
+    Ok(())
 }
 
 /// Sets `run.live` when the turn's newest process still lives.
@@ -72,6 +87,7 @@ fn find_process(run: &mut Run, record: &TurnRecord) -> Result<(), End> {
     loop {
         if let Some((pid, start_time)) = read_pid(&files.pid) {
             run.live = Live::adopt(pid, start_time);
+            run.leftovers_since = Some(start_time);
             return Ok(());
         }
         match FileLock::try_acquire(&run.shared.state.thread_lock(record.thread_id)) {

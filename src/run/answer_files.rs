@@ -2,11 +2,14 @@
 //!
 //! The decisions are in `attachments`; here they meet the run: its directories, its requests, its record.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use uuid::Uuid;
 
 use super::answer;
+use super::document::Document;
 use super::end::{Cause, End};
 use super::record::TurnRecord;
 use super::waiting::STATUS_LINE;
@@ -62,7 +65,7 @@ pub fn post(run: &mut Run, position: u32, split: &Split) -> Result<(), End> {
             let key = answer::plan(run, position)?;
             set.fallback_msg_id = Some(key);
             disk.save(&set).map_err(|fault| run.end_of_file(&fault))?;
-            answer::send(run, key, notice::append(&split.text, &outcomes, None), None)
+            answer::send(run, key, notice::append(&split.text, &outcomes, set.names_shown), None)
         }
     }
 }
@@ -80,7 +83,7 @@ pub fn send_without(run: &mut Run, position: u32, text: &str, problem: &Problem)
     let key = *set.fallback_msg_id.get_or_insert_with(Uuid::now_v7);
     disk.save(&set).map_err(|fault| run.end_of_file(&fault))?;
     // Stored before the answer's key changes, so that a crash in between finds the message again.
-    answer::send(run, key, notice::append(text, &set.outcomes, None), None)?;
+    answer::send(run, key, notice::append(text, &set.outcomes, set.names_shown), None)?;
     answer::change_key(run, position, key)
 }
 
@@ -93,18 +96,26 @@ pub fn forget(run: &Run, position: u32) {
     }
 }
 
-/// After a stop: open upload sessions are aborted, best effort (M3-12 note 10 d).
+/// The run ends: upload sessions that are still open are aborted, best effort (M3-12 note 10 d).
 pub fn abort_open(run: &Run) {
     let Some(turn) = run.record.as_ref().map(|record| record.get()) else { return };
-    let requests = Requests { bound: &run.bound, channel_id: turn.channel_id };
-    // One more than planned: an answer gets its place in the turn record only once its files are up.
-    let next = turn.answers.len() as u32 + 1;
-    for position in 1..=next {
+    let requests = Requests { bound: &run.bound, channel_id: turn.channel_id, document: None };
+    for position in positions(run) {
         if let Ok(Ok(Some(set))) = record_file(run, position).map(|disk| disk.load()) {
             delivery::abort_open(&set, &requests);
         }
-        forget(run, position);
     }
+}
+
+/// The run has ended: the copies and records of every answer go.
+pub fn forget_all(run: &Run) {
+    positions(run).for_each(|position| forget(run, position));
+}
+
+/// One more than planned: an answer gets its place in the turn record only once its files are up.
+fn positions(run: &Run) -> impl Iterator<Item = u32> + use<> {
+    let planned = run.record.as_ref().map_or(0, |record| record.get().answers.len());
+    1..=u32::try_from(planned).unwrap_or(u32::MAX - 1) + 1
 }
 
 /// Checks and stages the announced files.
@@ -115,19 +126,24 @@ fn new_set(run: &mut Run, position: u32, paths: &[String]) -> Result<AttachmentS
     let mask = run.mask.clone();
     let mask = |text: &str| mask.apply(text).into_owned();
     let rules = Rules { roots: &roots, denied: &denied, limits, mask: &mask };
-    Ok(set::prepare(paths, &rules, &staging(run, position), run.run_id, position))
+    let mut set = set::prepare(paths, &rules, &staging(run, position), run.run_id, position);
+    set.names_shown = limits.map(|limits| limits.message_max_attachments);
+    Ok(set)
 }
 
 /// The server's limits, read once per answer; without them nothing is sent (D-M3-12-5).
 fn limits(run: &Run) -> Result<Option<InstanceLimits>, End> {
-    match run.bound.get_instance() {
-        Ok(instance) => Ok(Some(instance.limits)),
-        Err(error @ (RunError::Ended | RunError::ShutDown)) => {
-            Err(run.end_of_request(&error, Cause::ServerEnded))
-        }
-        Err(error) => {
-            log::warn!("code=limits_unavailable run={} error={}", run.run_id, error.code());
-            Ok(None)
+    loop {
+        match run.bound.get_instance() {
+            Ok(instance) => return Ok(Some(instance.limits)),
+            Err(error @ (RunError::Ended | RunError::ShutDown)) => {
+                return Err(run.end_of_request(&error, Cause::ServerEnded));
+            }
+            Err(RunError::Hold(_)) => run.wait_for_server()?,
+            Err(error) => {
+                log::warn!("code=limits_unavailable run={} error={}", run.run_id, error.code());
+                return Ok(None);
+            }
         }
     }
 }
@@ -174,11 +190,21 @@ fn upload(
         return Ok(Err(set.outcomes.clone()));
     }
     run.document.set(STATUS_LINE, UPLOADING.into());
-    run.document.flush(&run.bound, std::time::Instant::now());
-    let uploaded = loop {
+    let uploaded = upload_all(run, position, set, disk);
+    run.document.remove(STATUS_LINE);
+    uploaded
+}
+
+fn upload_all(
+    run: &mut Run,
+    position: u32,
+    set: &mut AttachmentSetRecord,
+    disk: &mut RecordFile,
+) -> Result<Result<Vec<Uuid>, Vec<Outcome>>, End> {
+    loop {
         match upload_once(run, position, set, disk)? {
-            Delivery::Uploaded(ids) => break Ok(ids),
-            Delivery::Failed(outcomes) => break Err(outcomes),
+            Delivery::Uploaded(ids) => return Ok(Ok(ids)),
+            Delivery::Failed(outcomes) => return Ok(Err(outcomes)),
             Delivery::RunEnded => return Err(run.end_of_request(&RunError::Ended, Cause::ServerEnded)),
             Delivery::Held => run.wait_for_server()?,
             Delivery::Interrupted => {
@@ -186,24 +212,21 @@ fn upload(
                 return Err(End::by(Cause::Detached));
             }
         }
-    };
-    run.document.remove(STATUS_LINE);
-    Ok(uploaded)
+    }
 }
 
 fn upload_once(
-    run: &Run,
+    run: &mut Run,
     position: u32,
     set: &mut AttachmentSetRecord,
     disk: &mut RecordFile,
 ) -> Result<Delivery, End> {
-    let requests = Requests { bound: &run.bound, channel_id: turn_record(run)?.channel_id };
-    let mut means = Means {
-        uploads: &requests,
-        staging: &staging(run, position),
-        disk,
-        halt: &|| run.cancel.reason().is_some(),
-    };
+    let staging = staging(run, position);
+    let channel_id = turn_record(run)?.channel_id;
+    let document = Some(RefCell::new(&mut run.document));
+    let requests = Requests { bound: &run.bound, channel_id, document };
+    let halt = || run.cancel.reason().is_some();
+    let mut means = Means { uploads: &requests, staging: &staging, disk, halt: &halt };
     Ok(delivery::upload_set(set, &mut means))
 }
 
@@ -225,6 +248,8 @@ fn turn_record(run: &Run) -> Result<&TurnRecord, End> {
 struct Requests<'a> {
     bound: &'a Bound,
     channel_id: Uuid,
+    /// What people see meanwhile: patches that are due go before each part, so that a long upload shows.
+    document: Option<RefCell<&'a mut Document>>,
 }
 
 impl Uploads for Requests<'_> {
@@ -233,6 +258,9 @@ impl Uploads for Requests<'_> {
     }
 
     fn upload_part(&self, file_id: Uuid, part: &UploadPart, bytes: &[u8]) -> Result<PartResult, RunError> {
+        if let Some(document) = &self.document {
+            document.borrow_mut().flush(self.bound, Instant::now());
+        }
         self.bound.upload_part(file_id, part, bytes)
     }
 

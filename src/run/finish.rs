@@ -3,17 +3,19 @@
 //! Order that must hold: what is to be said is in the outbox and the record before it is sent, and the inbox
 //! entry is closed only after the server knows. A crash anywhere in between says the same again.
 
-use uuid::Uuid;
+use sha2::{Digest, Sha256};
+use uuid::{Builder, Uuid, Variant, Version};
 
 use super::end::{Cause, End};
 use super::live_box::LiveBox;
 use super::record::{EndRecord, SentenceRecord};
 use super::turn::ladder;
-use super::{Outcome, Run, deliver, followup};
+use super::{Outcome, Run, answer_files, deliver, followup};
 use crate::claude::usage::Usage;
 use crate::sdk::bound::RunError;
 use crate::sdk::client::Client;
 use crate::sdk::outbox::Delivery;
+use crate::sdk::store::StoreError;
 use crate::sdk::wire::message::{MessageCreate, TitleSource};
 use crate::sdk::wire::run::{CostReport, FollowupState, RunFinish, RunMetrics, RunState};
 
@@ -66,22 +68,53 @@ impl Totals {
 pub fn finish(mut run: Run, end: &End) -> Outcome {
     match end.cause {
         Cause::Detached => return Outcome::Detached,
-        Cause::Superseded => return Outcome::Parked,
+        Cause::Superseded => return Outcome::Parked { generation: run.start_generation },
         _ => {}
     }
     ladder::clear_away(&mut run);
-    finish_with_own_client(&mut run);
-    match conclude(&mut run, end) {
+    match tell(&mut run, end.clone()) {
         Ok(()) => {
             close(run);
             Outcome::Ended
         }
-        // What was not said is durable; the next life of the runner says it.
+        Err(left) if left.cause == Cause::Detached => Outcome::Detached,
+        // What was not said is durable; the next life of the run says it.
         Err(left) => {
-            log::warn!("code=finish_left run={} cause={}", run.run_id, left.cause.row().code);
-            Outcome::Detached
+            log::error!("code=finish_left run={} cause={}", run.run_id, left.cause.row().code);
+            Outcome::Left
         }
     }
+}
+
+/// Tells the end. While an answer still waits for the server, a stop, an end by the server and a refused
+/// answer take the place of the end that was found first.
+fn tell(run: &mut Run, mut end: End) -> Result<(), End> {
+    loop {
+        if is_last_word(&end) {
+            finish_with_own_client(run);
+        }
+        match conclude(run, &end) {
+            Err(other) if other.cause != end.cause && replaces(&other) && !end_is_known(&end) => {
+                log::info!("code=end_replaced run={} by={}", run.run_id, other.cause.row().code);
+                end = other;
+            }
+            told => return told,
+        }
+    }
+}
+
+/// The server knows the end already: there is nobody to tell another one.
+fn end_is_known(end: &End) -> bool {
+    end.cause == Cause::ServerEnded
+}
+
+/// Ends after which the run's own client is dead, and which only the server's own end replaces.
+fn is_last_word(end: &End) -> bool {
+    matches!(end.cause, Cause::Cancelled | Cause::ServerEnded)
+}
+
+fn replaces(other: &End) -> bool {
+    is_last_word(other) || other.cause == Cause::AnswerRefused
 }
 
 /// After a stop the run's client is dead; the end is told through a fresh one, which only a detach ends.
@@ -95,40 +128,27 @@ fn conclude(run: &mut Run, end: &End) -> Result<(), End> {
     let Some((state, reason)) = end.finish() else {
         return forget_deliveries(run);
     };
-    if end.cause != Cause::Cancelled {
+    if !is_last_word(end) {
+        run.check_cancel()?;
         propose_title(run)?;
     }
     let open = if end.cause == Cause::Cancelled { FollowupState::Absorbed } else { FollowupState::Refused };
     followup::settle_open(run, open)?;
+    answer_files::abort_open(run);
     run.document.flush_all(&run.bound);
     plan(run, end, state, reason)?;
-    match deliver::drain(run) {
-        Err(ended) if ended.cause == Cause::ServerEnded => forget_deliveries(run),
-        other => other,
-    }
+    deliver::drain(run)
 }
 
-/// Stores everything that is still to be said, once: a planned end of a former life stays as it was.
+/// Stores everything that is still to be said, once: a planned end of a former life stays as it was, unless
+/// a stop or a refused answer takes its place.
 fn plan(run: &mut Run, end: &End, state: RunState, reason: Option<String>) -> Result<(), End> {
-    if end.cause == Cause::Cancelled {
-        // No answer after a stop, also not one that was waiting for the server.
-        drop_messages(run)?;
-    }
-    let planned = match run.record.as_ref().and_then(|record| record.get().end.clone()) {
-        Some(planned) => planned,
-        None => {
-            let planned = EndRecord {
-                code: end.cause.row().code.to_owned(),
-                state,
-                reason,
-                sentence: end
-                    .sentence
-                    .as_ref()
-                    .map(|text| SentenceRecord { id: Uuid::now_v7(), text: text.clone() }),
-                finish_id: Uuid::now_v7(),
-                costs: run.totals.costs.clone(),
-                metrics: run.totals.metrics.clone(),
-            };
+    let known = run.record.as_ref().and_then(|record| record.get().end.clone());
+    let planned = match known {
+        Some(known) if !replaces(end) || known.code == end.cause.row().code => known,
+        known => {
+            take_back(run, end, known.as_ref())?;
+            let planned = end_record(run, end, state, reason, known);
             if let Some(record) = &mut run.record {
                 let kept = record.update(|record| record.end = Some(planned.clone()));
                 kept.map_err(|fault| run.end_of_file(&fault))?;
@@ -144,6 +164,59 @@ fn plan(run: &mut Run, end: &End, state: RunState, reason: Option<String>) -> Re
         metrics: planned.metrics,
     };
     put(run, planned.finish_id, &Delivery::Finish(finish))
+}
+
+/// What was planned before and must not be sent any more: no answer after a stop, also not one that waited
+/// for the server, and not two different ends.
+fn take_back(run: &mut Run, end: &End, known: Option<&EndRecord>) -> Result<(), End> {
+    if end.cause == Cause::Cancelled {
+        drop_messages(run)?;
+    }
+    let Some(known) = known else { return Ok(()) };
+    match run.store.settle(known.finish_id, &crate::sdk::outbox::Outcome::Dropped) {
+        // Planned and not put yet: there is nothing to take back.
+        Ok(_) | Err(StoreError::Unknown) => Ok(()),
+        Err(fault) => Err(run.end_of_store(fault)),
+    }
+}
+
+fn end_record(
+    run: &Run,
+    end: &End,
+    state: RunState,
+    reason: Option<String>,
+    known: Option<EndRecord>,
+) -> EndRecord {
+    let code = end.cause.row().code;
+    let sentence = |text: &String| SentenceRecord { id: key(run, "sentence", code), text: text.clone() };
+    // The costs that a former life of the runner counted are not counted again.
+    let (costs, metrics) = match known {
+        Some(known) => (known.costs, known.metrics),
+        None => (run.totals.costs.clone(), run.totals.metrics.clone()),
+    };
+    EndRecord {
+        code: code.to_owned(),
+        state,
+        reason,
+        sentence: end.sentence.as_ref().map(sentence),
+        finish_id: key(run, "finish", code),
+        costs,
+        metrics,
+    }
+}
+
+/// The same key in every life of the runner, also for a run without a record: a UUID of version 8 (RFC 9562)
+/// over run, part and code of the end.
+fn key(run: &Run, part: &str, code: &str) -> Uuid {
+    let hash = Sha256::new()
+        .chain_update(run.run_id.as_bytes())
+        .chain_update(part.as_bytes())
+        .chain_update([0])
+        .chain_update(code.as_bytes())
+        .finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash[..16]);
+    Builder::from_bytes(bytes).with_version(Version::Custom).with_variant(Variant::RFC4122).into_uuid()
 }
 
 fn put_sentence(run: &mut Run, planned: &EndRecord) -> Result<(), End> {
@@ -209,6 +282,7 @@ fn close(mut run: Run) {
         log::error!("code=store_failed run={} error={}", run.run_id, fault.code());
         return;
     }
+    answer_files::forget_all(&run);
     if let Some(record) = run.record.take() {
         for process in &record.get().processes {
             let files = run.shared.state.process(run.run_id, process.session, process.number);

@@ -81,10 +81,15 @@ pub enum RunSays {
 pub enum Outcome {
     /// The run has ended.
     Ended,
-    /// The run waits for a newer token.
-    Parked,
+    /// The run waits for a newer token than that of this generation.
+    Parked {
+        /// Of the run's token cell when the start was refused.
+        generation: u64,
+    },
     /// The runner stops; the run is left as it is.
     Detached,
+    /// Something durable could not be read or written; the run is left for a later attempt.
+    Left,
 }
 
 /// The run thread's line to the main thread.
@@ -127,17 +132,28 @@ pub struct RunThread {
 impl RunThread {
     /// The body of the thread.
     pub fn work(self, shared: Arc<Shared>) {
-        let main = self.main.clone();
         let run_id = self.run_id;
-        let outcome = match Run::open(self, shared) {
+        let mut last = LastWord { main: self.main.clone(), outcome: Outcome::Left };
+        last.outcome = match Run::open(self, shared) {
             Ok(run) => run_one(run),
             Err(fault) => {
-                // Without its inbox nothing can be done durably; the run stays in it for the next start.
+                // Without its inbox nothing can be done durably; the run stays in it for a later attempt.
                 log::error!("code=run_not_opened run={run_id} error={}", fault.code());
-                Outcome::Detached
+                Outcome::Left
             }
         };
-        main.say(RunSays::Ended(outcome));
+    }
+}
+
+/// Tells the main thread of the end of the run thread, a panic of its last steps included.
+struct LastWord {
+    main: ToMain,
+    outcome: Outcome,
+}
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        self.main.say(RunSays::Ended(self.outcome));
     }
 }
 
@@ -165,6 +181,10 @@ pub struct Run {
     unreachable: Cell<u32>,
     /// The process of the turn, here so that no end of the run can forget it.
     live: Option<turn::process::Live>,
+    /// Start time of the newest process whose leftovers were not ended yet, whether it lives or not.
+    leftovers_since: Option<u64>,
+    /// The token's generation that `startRun` was last asked with.
+    start_generation: u64,
 }
 
 /// Works on one run until its end, which `finish` then makes known.
@@ -216,6 +236,8 @@ impl Run {
             title: None,
             unreachable: Cell::new(0),
             live: None,
+            leftovers_since: None,
+            start_generation: 0,
         })
     }
 

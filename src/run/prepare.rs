@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::end::{Cause, End};
 use super::workspace::Project;
-use super::{Run, channels, locks, waiting};
+use super::{Run, channels, followup, locks, waiting};
 use crate::claude::argv::{self, SessionArg, TurnArgs};
 use crate::claude::auth_check::{self, Decision};
 use crate::claude::environment::{self, EnvFault, EnvInputs, TurnEnv};
@@ -22,7 +22,7 @@ use crate::sdk::wire::Time;
 use crate::sdk::wire::channel::{ProjectBinding, ProjectRunnerConfig};
 use crate::sdk::wire::event::TriggerKind;
 use crate::sdk::wire::message::RunContext;
-use crate::sdk::wire::run::{BillingEvidence, BillingMode, ToolClass};
+use crate::sdk::wire::run::{BillingEvidence, BillingMode, FollowupState, ToolClass};
 use crate::sys::{private, process};
 
 /// What the person reads when a message waited too long.
@@ -60,6 +60,8 @@ pub struct Prepared {
 pub fn prepare(run: &mut Run) -> Result<Prepared, End> {
     run.check_cancel()?;
     refuse_left_over_start(run)?;
+    // Nothing that came for it under a former runner can be read any more.
+    followup::settle_open(run, FollowupState::Refused)?;
     check_age(run)?;
     check_trigger(run)?;
     let binding = binding(run)?;
@@ -235,7 +237,8 @@ fn context(run: &Run) -> Result<RunContext, End> {
     if same { Ok(context) } else { Err(End::by(Cause::ContextUnavailable)) }
 }
 
-/// Both directories of `--add-dir`, the CLI's own one, and those of the recordings exist before the turn.
+/// Both directories of `--add-dir`, the CLI's own one, and those of the recordings exist before the turn. They
+/// are touched, so that the retention does not take an old empty one away before the turn uses it.
 fn make_directories(run: &Run, args: &TurnArgs) -> Result<(), End> {
     let state = &run.shared.state;
     let all = [
@@ -245,7 +248,9 @@ fn make_directories(run: &Run, args: &TurnArgs) -> Result<(), End> {
         state.organization_config(),
     ];
     for directory in all {
-        private::create_dir_all(&directory).map_err(|fault| run.end_of_file(&fault))?;
+        private::create_dir_all(&directory)
+            .and_then(|()| private::touch(&directory))
+            .map_err(|fault| run.end_of_file(&fault))?;
     }
     Ok(())
 }
@@ -319,7 +324,9 @@ fn prove_who_pays(
     let sources = argv::setting_sources(args.class, args.billing, args.trusted_project);
     let limit = run.shared.config.runner.cli_probe_timeout;
     let status = |arguments: Vec<OsString>| {
-        process::run_probe(&args.claude_bin, &arguments, &environment.vars, &project.path, limit)
+        let wanted = || run.cancel.reason().is_none();
+        let (program, vars) = (&args.claude_bin, &environment.vars);
+        process::run_probe_while(program, &arguments, vars, &project.path, limit, &wanted)
             .ok()
             .filter(|output| output.exit.is_some())
             .map(|output| output.stdout)

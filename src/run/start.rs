@@ -56,6 +56,7 @@ fn start_run(run: &mut Run, prepared: &Prepared) -> Result<RunStarted, End> {
     }
     let started = loop {
         run.check_cancel()?;
+        run.start_generation = run.token.generation();
         match run.bound.start_run(stored.key, &stored.body) {
             Ok(started) => break started,
             Err(RunError::Hold(_) | RunError::Transport(_)) => run.wait_for_server()?,

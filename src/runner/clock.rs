@@ -67,8 +67,10 @@ pub struct Due {
     pub poll_anew: Moment,
     /// Try refusals again.
     pub refusals: Moment,
-    /// Look at runs that wait for a newer token.
+    /// Look at runs that have no thread for now.
     pub parked: Moment,
+    /// Give up because of another runner.
+    pub superseded: Moment,
     /// Stop waiting for run threads.
     pub stop: Moment,
 }
@@ -76,7 +78,8 @@ pub struct Due {
 impl Due {
     /// How long the main thread may sleep.
     pub fn wait(&self) -> Duration {
-        let all = [&self.connect, &self.heartbeat, &self.poll_anew, &self.refusals, &self.parked];
+        let all =
+            [&self.connect, &self.heartbeat, &self.poll_anew, &self.refusals, &self.parked, &self.superseded];
         let next = all.iter().chain([&&self.stop]).filter_map(|moment| moment.at).min();
         next.map_or(IDLE, |at| at.saturating_duration_since(Instant::now()))
     }

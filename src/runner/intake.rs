@@ -23,10 +23,13 @@ use crate::sdk::wire::Time;
 use crate::sdk::wire::event::{
     AgentConfigChanged, AgentFollowup, AgentInvocation, Event, PollAnswer, RunCancelRequested, kind,
 };
-use crate::sdk::wire::run::{BillingMode, RunFinish, RunInfo, RunState};
+use crate::sdk::wire::run::{BillingMode, FollowupState, RunFinish, RunInfo, RunState};
 
 /// Longest part of an unknown event type that is logged.
 const MAX_LOGGED_TYPE: usize = 64;
+
+/// Reason of a stop whose event was lost.
+const LOST_STOP: &str = "user_stop";
 
 /// What becomes of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +45,7 @@ impl Runner {
     pub(super) fn on_batch(&mut self, answer: PollAnswer) {
         self.set_interval(answer.heartbeat_interval_ms);
         if answer.gap == Some(true) {
-            self.ask_open_runs();
+            self.on_gap();
         }
         let was_empty = answer.events.is_empty();
         for raw in answer.events {
@@ -101,15 +104,7 @@ impl Runner {
     fn on_invocation(&mut self, event: Event) -> Result<Handled, StoreError> {
         let at = EventRef::from(&event);
         let Ok(invocation) = serde_json::from_value::<AgentInvocation>(event.payload.clone()) else {
-            let run_id = event.payload.get("run_id").and_then(Value::as_str);
-            return match run_id.and_then(|id| Uuid::parse_str(id).ok()) {
-                Some(run_id) => self.refuse(&at, run_id, Cause::EventMalformed),
-                None => {
-                    log::warn!("code=event_malformed seq={}", event.seq);
-                    self.store.mark_event_handled(&at)?;
-                    Ok(Handled::Done)
-                }
-            };
+            return self.unreadable_invocation(&at, &event.payload);
         };
         let Some(verifier) = &self.verifier else { return Ok(Handled::Left) };
         match verifier.check(&invocation.invocation_token, &invocation, Time::now()) {
@@ -119,6 +114,18 @@ impl Runner {
                 self.refuse(&at, invocation.run_id, Cause::InvalidToken)
             }
             Verdict::Valid(claims) | Verdict::Expired(claims) => self.accept(at, invocation, &claims),
+        }
+    }
+
+    /// An invocation that does not fit the contract: its run is ended when it can be told which one it is. One
+    /// without a token fails the first point of the token's check.
+    fn unreadable_invocation(&mut self, at: &EventRef, payload: &Value) -> Result<Handled, StoreError> {
+        let run_id = payload.get("run_id").and_then(Value::as_str).and_then(|id| Uuid::parse_str(id).ok());
+        let has_token = payload.get("invocation_token").is_some_and(Value::is_string);
+        match run_id {
+            Some(run_id) if has_token => self.refuse(at, run_id, Cause::EventMalformed),
+            Some(run_id) => self.refuse(at, run_id, Cause::InvalidToken),
+            None => self.malformed(at),
         }
     }
 
@@ -187,7 +194,13 @@ impl Runner {
             return self.malformed(&at);
         };
         self.store.store_followup(&at, &followup)?;
-        self.pass_followup(followup)?;
+        let stored = self.store.followup(followup.followup_id)?;
+        let settled =
+            stored.and_then(|stored| stored.state).is_some_and(|state| state != FollowupState::Delivered);
+        // Before it serves, the runner has no threads; those that begin then look into the inbox.
+        if !settled && self.phase != Phase::Draining {
+            self.pass_followup(followup)?;
+        }
         Ok(Handled::Done)
     }
 
@@ -210,8 +223,7 @@ impl Runner {
         match result {
             // The server ended the run, or knows better what became of the message.
             Ok(()) | Err(RunError::Ended | RunError::Problem(_)) => {
-                let state = crate::sdk::wire::run::FollowupState::Refused;
-                if let Err(fault) = self.store.settle_followup(followup_id, state) {
+                if let Err(fault) = self.store.settle_followup(followup_id, FollowupState::Refused) {
                     log::error!("code=store_failed error={}", fault.code());
                 }
             }
@@ -292,11 +304,13 @@ impl Runner {
         self.refuse_orphaned_followups();
     }
 
-    /// Follow-ups whose run has no thread and whose report did not reach the server.
+    /// Follow-ups whose run has ended here and whose report did not reach the server. A run that is open and
+    /// has no thread now will look after its own.
     fn refuse_orphaned_followups(&mut self) {
         let runs = self.store.runs_with_open_followups().unwrap_or_default();
         for run_id in runs {
-            if self.table.get(run_id).is_none() {
+            let open = self.store.newest_token(run_id).is_ok_and(|token| token.is_some());
+            if !open && self.table.get(run_id).is_none() {
                 self.refuse_left_followups(run_id);
             }
         }
@@ -321,23 +335,46 @@ impl Runner {
         }
     }
 
-    fn ask_open_runs(&mut self) {
-        log::warn!("code=events_lost runs={}", self.table.len());
-        for (run_id, _) in self.table.iter() {
-            self.courier.send(Job::AskRun(*run_id));
+    /// Events were lost: what they said is asked for, once stops that wait have been seen.
+    fn on_gap(&mut self) {
+        self.events_lost = true;
+        if self.phase == Phase::Serving {
+            self.events_lost = false;
+            self.ask_open_runs();
+        }
+    }
+
+    pub(super) fn ask_open_runs(&mut self) {
+        let open = self.store.open_entries().unwrap_or_default();
+        log::warn!("code=events_lost runs={}", open.len());
+        for entry in open {
+            self.courier.send(Job::AskRun(entry.run_id));
         }
     }
 
     pub(super) fn on_run_state(&mut self, run_id: Uuid, result: ApiResult<Option<RunInfo>>) {
-        let ended = match result {
-            Ok(found) => found.is_none_or(|run| run.state.is_final()),
+        let state = match result {
+            Ok(found) => found.map(|run| run.state),
             Err(error) => {
                 log::warn!("code=run_state_unknown run={run_id} error={}", error.code());
                 return;
             }
         };
-        if let (true, Some(handle)) = (ended, self.table.get(run_id)) {
-            handle.cancel.server_ended();
+        let ended = state.is_none_or(RunState::is_final);
+        match self.table.get(run_id) {
+            Some(handle) if ended => handle.cancel.server_ended(),
+            // Its stop is among the lost events; the commonest reason stands for the one that is not known.
+            Some(handle) if state == Some(RunState::Cancelling) => handle.cancel.stop(LOST_STOP),
+            None if ended => self.forget_run(run_id),
+            Some(_) | None => {}
+        }
+    }
+
+    /// A run without a thread that the server has ended.
+    fn forget_run(&mut self, run_id: Uuid) {
+        self.parked.remove(&run_id);
+        if let Err(fault) = self.store.close(run_id) {
+            log::error!("code=store_failed error={}", fault.code());
         }
     }
 }

@@ -32,6 +32,9 @@ impl Runner {
         self.adopt_orphans();
         self.launch_waiting();
         self.send_refusals();
+        if std::mem::take(&mut self.events_lost) {
+            self.ask_open_runs();
+        }
         self.sweep();
     }
 
@@ -130,18 +133,33 @@ impl Runner {
 
     fn on_ended(&mut self, run_id: Uuid, outcome: Outcome) {
         self.slots.leave(run_id);
+        let mut generation = None;
         if let Some(handle) = self.table.remove(run_id) {
             if handle.thread.join().is_err() {
                 log::error!("code=panicked run={run_id}");
             }
+            generation = Some(handle.token.generation());
             self.keep_late_token(run_id, handle.token);
         }
-        if outcome == Outcome::Parked {
-            self.parked.insert(run_id, Instant::now());
+        match outcome {
+            Outcome::Ended => {
+                self.sweep();
+                self.refuse_left_followups(run_id);
+            }
+            // A newer token may have come in the meantime; then the run goes on at once.
+            Outcome::Parked { generation: used } if generation == Some(used) => {
+                self.park(run_id, self.shared.config.adapter.max_event_age);
+            }
+            Outcome::Parked { .. } | Outcome::Detached => {}
+            Outcome::Left => self.park(run_id, super::clock::PARKED_LOOK),
         }
-        self.sweep();
-        self.refuse_left_followups(run_id);
         self.launch_waiting();
+    }
+
+    /// Gives the run no thread for `time`, unless something happens to it.
+    fn park(&mut self, run_id: Uuid, time: std::time::Duration) {
+        let now = Instant::now();
+        self.parked.insert(run_id, now.checked_add(time).unwrap_or(now));
     }
 
     /// Follow-ups that reached the inbox while the run thread was ending.
@@ -178,9 +196,9 @@ impl Runner {
     }
 
     /// Runs whose newer token never came are given a thread again: `prepare` finds them too old and says so.
+    /// So are those whose durable state could not be used.
     pub(super) fn release_parked(&mut self, now: Instant) {
-        let limit = self.shared.config.adapter.max_event_age;
-        self.parked.retain(|_, since| now.duration_since(*since) < limit);
+        self.parked.retain(|_, until| now < *until);
         self.launch_waiting();
         self.due.parked.set(now + super::clock::PARKED_LOOK);
     }

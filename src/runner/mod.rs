@@ -25,7 +25,6 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, select_biased, unbounded};
 use uuid::Uuid;
 
-use crate::claude::version::Probed;
 use crate::config::Config;
 use crate::run::state_dir::StateDir;
 use crate::run::workspace::Workspaces;
@@ -52,6 +51,12 @@ pub use fault::RunnerFault;
 
 /// Longest time that polls may be answered `superseded_poll` before a runner without live turns gives up.
 const SUPERSEDED_LIMIT: Duration = Duration::from_secs(5 * 60);
+
+/// Longest wait for the lock of the state directory: far longer than a fork takes to become a program.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often the lock is looked at meanwhile.
+const LOCK_LOOK: Duration = Duration::from_millis(20);
 
 /// Most events of one answer of the long poll: small enough to be stored between two signals.
 const MAX_EVENTS: u32 = 100;
@@ -94,15 +99,22 @@ pub struct Runner {
     verifier: Option<Verifier>,
     table: RunTable,
     slots: Slots,
-    /// Runs whose token was superseded: no thread until a newer one comes.
+    /// Runs without a thread for now, and until when: those whose token was superseded, until a newer one
+    /// comes, and those whose durable state could not be used a moment ago.
     parked: HashMap<Uuid, Instant>,
     /// Tokens of ended runs, for follow-ups that come late.
     late_tokens: HashMap<Uuid, crate::sdk::bound::TokenCell>,
     /// Events whose `kid` is unknown until the keys are loaded.
     waiting_for_keys: Vec<wire::event::Event>,
-    probed: Option<Probed>,
     position: Option<i64>,
+    /// The next poll asks for everything unacknowledged again.
+    look_again: bool,
+    /// Events were lost before the runner began to serve.
+    events_lost: bool,
     superseded_since: Option<Instant>,
+    superseded_limit: Duration,
+    /// The server has heard, or cannot hear, that this runner stops.
+    goodbye_said: bool,
     heartbeat_interval: Duration,
     due: Due,
     inbound: Inbound,
@@ -116,7 +128,7 @@ struct Inbound {
     gateway: Receiver<GatewayEvent>,
     courier: Receiver<Done>,
     heartbeat: Receiver<HeartbeatEvent>,
-    probe: Receiver<Probed>,
+    probe: Receiver<()>,
 }
 
 /// What the others are given to speak into.
@@ -125,7 +137,7 @@ struct Outbound {
     runs: Sender<(Uuid, RunSays)>,
     gateway: Sender<GatewayEvent>,
     heartbeat: Sender<HeartbeatEvent>,
-    probe: Sender<Probed>,
+    probe: Sender<()>,
 }
 
 impl Runner {
@@ -143,8 +155,7 @@ impl Runner {
         for directory in state.directories() {
             private::create_dir_all(&directory).map_err(RunnerFault::StateDir)?;
         }
-        let lock = FileLock::try_acquire(&state.runner_lock()).map_err(RunnerFault::StateDir)?;
-        let lock = lock.ok_or(RunnerFault::StateDirInUse)?;
+        let lock = own(&state).map_err(RunnerFault::StateDir)?.ok_or(RunnerFault::StateDirInUse)?;
         let store = Store::open(&state.inbox()).map_err(RunnerFault::Store)?;
         if store.moved_aside().is_some() {
             log::error!("code=inbox_damaged_moved_aside");
@@ -170,14 +181,23 @@ impl Runner {
             parked: HashMap::new(),
             late_tokens: HashMap::new(),
             waiting_for_keys: Vec::new(),
-            probed: None,
             position: None,
+            look_again: false,
+            events_lost: false,
             superseded_since: None,
+            superseded_limit: SUPERSEDED_LIMIT,
+            goodbye_said: false,
             heartbeat_interval,
             due: Due::default(),
             inbound,
             outbound,
         })
+    }
+
+    /// Gives up after `limit` of superseded polls in place of the usual five minutes.
+    pub fn give_up_superseded_after(mut self, limit: Duration) -> Runner {
+        self.superseded_limit = limit;
+        self
     }
 
     /// Where the operating system's signals go.
@@ -222,7 +242,7 @@ impl Runner {
             recv(inbound.runs) -> said => said.ok().map(|(run_id, event)| Event::Run(run_id, event)),
             recv(inbound.gateway) -> event => event.ok().map(Event::Gateway),
             recv(inbound.courier) -> done => done.ok().map(Event::Courier),
-            recv(inbound.probe) -> probed => probed.ok().map(Event::Probed),
+            recv(inbound.probe) -> done => done.ok().map(|()| Event::Probed),
             recv(inbound.heartbeat) -> event => event.ok().map(Event::Heartbeat),
             default(self.due.wait()) => None,
         }
@@ -235,10 +255,7 @@ impl Runner {
             Event::Gateway(event) => self.on_gateway(event),
             Event::Courier(done) => return self.on_done(done),
             Event::Heartbeat(event) => self.on_heartbeat(&event),
-            Event::Probed(probed) => {
-                self.probed = Some(probed);
-                self.beat();
-            }
+            Event::Probed => self.beat(),
         }
         Ok(())
     }
@@ -253,7 +270,7 @@ impl Runner {
             self.beat();
         }
         if self.due.poll_anew.take_if_due(now) {
-            self.position = None;
+            self.look_again = true;
         }
         if self.due.refusals.take_if_due(now) {
             self.send_refusals();
@@ -261,6 +278,8 @@ impl Runner {
         if self.due.parked.take_if_due(now) {
             self.release_parked(now);
         }
+        // Looked at below, and with every heartbeat after it.
+        self.due.superseded.take_if_due(now);
         self.check_superseded(now)
     }
 
@@ -279,6 +298,7 @@ impl Runner {
         log::info!("code=runner_stopping runs={}", self.table.len());
         service_notify("STOPPING=1");
         self.phase = Phase::Stopping;
+        self.goodbye_said = self.heartbeats.is_none();
         self.beat();
         if let Some(gateway) = self.gateway.take() {
             gateway.stop();
@@ -290,7 +310,8 @@ impl Runner {
     }
 
     fn has_stopped(&self) -> bool {
-        self.phase == Phase::Stopping && (self.table.is_empty() || self.due.stop.is_due(Instant::now()))
+        let done = self.table.is_empty() && self.goodbye_said;
+        self.phase == Phase::Stopping && (done || self.due.stop.is_due(Instant::now()))
     }
 
     fn on_done(&mut self, done: Done) -> Result<(), RunnerFault> {
@@ -346,7 +367,6 @@ impl Runner {
         self.poll();
         self.beat();
         self.due.parked.set(Instant::now() + clock::PARKED_LOOK);
-        self.send_refusals();
         Ok(())
     }
 
@@ -362,7 +382,9 @@ impl Runner {
     fn on_gateway(&mut self, event: GatewayEvent) {
         match event {
             GatewayEvent::Batch { answer, .. } => {
-                self.superseded_since = None;
+                if self.superseded_since.take().is_some() {
+                    self.beat();
+                }
                 self.on_batch(answer);
             }
             GatewayEvent::Failed { code, status } => {
@@ -370,21 +392,32 @@ impl Runner {
             }
             GatewayEvent::Superseded => {
                 log::warn!("code=poll_superseded");
-                self.superseded_since.get_or_insert_with(Instant::now);
+                self.on_superseded();
             }
         }
         self.poll();
     }
 
+    fn on_superseded(&mut self) {
+        let now = Instant::now();
+        if self.superseded_since.is_none() {
+            self.superseded_since = Some(now);
+            self.due.superseded.set(now + self.superseded_limit);
+            self.beat();
+        }
+    }
+
     /// Asks the gateway thread for the next answer: at once while draining, with a wait otherwise.
     fn poll(&mut self) {
         if let Some(gateway) = &self.gateway {
-            gateway.poll_from(self.position, self.phase == Phase::Serving);
+            let after = if std::mem::take(&mut self.look_again) { None } else { self.position };
+            gateway.poll_from(after, self.phase == Phase::Serving);
         }
     }
 
     fn check_superseded(&mut self, now: Instant) -> Result<(), RunnerFault> {
-        let long = self.superseded_since.is_some_and(|since| now.duration_since(since) >= SUPERSEDED_LIMIT);
+        let limit = self.superseded_limit;
+        let long = self.superseded_since.is_some_and(|since| now.duration_since(since) >= limit);
         if long && self.table.turns() == 0 {
             return Err(RunnerFault::Superseded);
         }
@@ -392,6 +425,7 @@ impl Runner {
     }
 
     fn on_heartbeat(&mut self, event: &HeartbeatEvent) {
+        self.goodbye_said |= self.phase == Phase::Stopping;
         match event {
             HeartbeatEvent::Acked(ack) => self.set_interval(ack.heartbeat_interval_ms),
             HeartbeatEvent::Failed { code } => log::warn!("code=heartbeat_failed error={code}"),
@@ -412,7 +446,8 @@ impl Runner {
             superseded: self.superseded_since.is_some(),
         };
         if let Some(heartbeats) = &self.heartbeats {
-            heartbeats.send_now(readiness::heartbeat(&self.shared, self.probed, snapshot));
+            let probed = self.shared.runtime.last();
+            heartbeats.send_now(readiness::heartbeat(&self.shared, probed, snapshot));
             service_notify("WATCHDOG=1");
         }
         self.due.heartbeat.set(Instant::now() + self.heartbeat_interval);
@@ -422,8 +457,9 @@ impl Runner {
     fn probe_in_background(&self) -> std::io::Result<()> {
         let (shared, out) = (Arc::clone(&self.shared), self.outbound.probe.clone());
         let probe = move || {
+            shared.runtime.probed();
             // Main has gone: the runner stops.
-            let _ = out.send(shared.runtime.probed());
+            let _ = out.send(());
         };
         std::thread::Builder::new().name("probe".into()).spawn(probe).map(|_| ())
     }
@@ -444,6 +480,19 @@ impl Runner {
         }
         self.courier.stop();
         log::info!("code=runner_stopped");
+    }
+}
+
+/// Takes the state directory. A former runner that has just gone may live on for a moment in a child that it
+/// was about to start, which holds the lock until its exec.
+fn own(state: &StateDir) -> std::io::Result<Option<FileLock>> {
+    let begin = Instant::now();
+    loop {
+        let lock = FileLock::try_acquire(&state.runner_lock())?;
+        if lock.is_some() || begin.elapsed() >= LOCK_PATIENCE {
+            return Ok(lock);
+        }
+        std::thread::park_timeout(LOCK_LOOK);
     }
 }
 

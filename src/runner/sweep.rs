@@ -2,6 +2,9 @@
 //!
 //! Recordings and prompts go file by file; a run's `tmp` and `outgoing` directories and an incoming file go
 //! as a whole, once their newest entry is old. Nothing of a run that is active or has a turn record goes.
+//!
+//! A directory that a run has just made, or has just touched because it will need it, is young and stays, also
+//! while it is empty: runs are prepared while this works.
 
 use std::collections::HashSet;
 use std::fs;
@@ -28,10 +31,11 @@ pub fn sweep(state: &StateDir, retention: Duration, active: &HashSet<Uuid>) {
         }
     }
     for thread in entries(&state.files()) {
+        let is_young = is_young(&thread, limit);
         for file in entries(&thread) {
             sweep_whole(&file, limit, &HashSet::new());
         }
-        remove_empty(&thread);
+        remove_if_empty(&thread, is_young);
     }
 }
 
@@ -44,13 +48,14 @@ pub fn remove_run(state: &StateDir, run_id: Uuid) {
 }
 
 fn sweep_session(directory: &Path, limit: SystemTime, active: &HashSet<Uuid>) {
+    let is_young = is_young(directory, limit);
     for file in entries(directory) {
         let kept = run_of(&file).is_some_and(|run_id| active.contains(&run_id));
         if !kept && newest(&file, MAX_DEPTH) < limit {
             remove(&file);
         }
     }
-    remove_empty(directory);
+    remove_if_empty(directory, is_young);
 }
 
 fn sweep_whole(directory: &Path, limit: SystemTime, active: &HashSet<Uuid>) {
@@ -91,9 +96,17 @@ fn remove(path: &Path) {
     }
 }
 
-fn remove_empty(directory: &Path) {
-    // Refused for a directory that still holds something, which is what is wanted.
-    let _ = fs::remove_dir(directory);
+/// Whether the directory itself was changed or touched since `limit`. Asked before anything in it is deleted,
+/// which changes it too.
+fn is_young(directory: &Path, limit: SystemTime) -> bool {
+    newest(directory, 0) >= limit
+}
+
+fn remove_if_empty(directory: &Path, is_young: bool) {
+    if !is_young {
+        // Refused for a directory that still holds something, which is what is wanted.
+        let _ = fs::remove_dir(directory);
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +147,21 @@ mod tests {
         assert!(session.join(format!("{active}.stream.jsonl")).exists(), "active");
         assert!(!state.run_temp(gone).exists() && state.run_temp(active).exists());
         assert!(state.run_outgoing(gone).exists(), "its newest entry, the directory itself, is young");
+    }
+
+    #[test]
+    fn an_empty_directory_goes_only_when_it_is_old() {
+        let dir = TempDir::new().unwrap();
+        let state = StateDir::new(dir.path());
+        let (fresh, old) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let directories = |id| [state.session(id), state.thread_inbox(id)];
+        for directory in [directories(fresh), directories(old)].concat() {
+            private::create_dir_all(&directory).unwrap();
+        }
+        directories(old).iter().for_each(|directory| age_directory(directory, 20));
+        sweep(&state, DAY * 14, &HashSet::new());
+        assert!(directories(fresh).iter().all(|directory| directory.exists()), "a run is being prepared");
+        assert!(directories(old).iter().all(|directory| !directory.exists()));
     }
 
     #[test]

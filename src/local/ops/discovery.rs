@@ -5,9 +5,9 @@ use crate::local::fail::Fail;
 use crate::local::http::Answer;
 use crate::local::request::Request;
 use crate::local::store::identity;
-use crate::local::tokens;
-use crate::sdk::wire::PROTOCOL_VERSION;
+use crate::local::{access, tokens};
 use crate::sdk::wire::file::{Discovery, InstanceInfo, Me, MePrincipal, PrincipalKind};
+use crate::sdk::wire::{INVOCATION_TOKEN_HEADER, PROTOCOL_VERSION};
 
 /// Path of the key set.
 pub const JWKS_PATH: &str = "/.well-known/jwks.json";
@@ -34,8 +34,11 @@ pub fn get_jwks(core: &Core, _: &Request) -> Result<Answer, Fail> {
     Ok(Answer::json(200, &tokens::jwks(core)))
 }
 
-/// `getInstance`
-pub fn get_instance(core: &Core, _: &Request) -> Result<Answer, Fail> {
+/// `getInstance`: asked for an answer, it is a request of that answer's run and must hold its binding.
+pub fn get_instance(core: &Core, request: &Request) -> Result<Answer, Fail> {
+    if request.headers.get(INVOCATION_TOKEN_HEADER).is_some() {
+        core.store.read(|tx| access::bound_run(tx, core, request))?;
+    }
     Ok(Answer::json(
         200,
         &InstanceInfo {

@@ -10,7 +10,7 @@ use super::{Turn, read};
 use crate::run::Run;
 use crate::run::end::{Cause, End};
 use crate::run::turn::process;
-use crate::sys::process::Signal;
+use crate::sys::process::{Signal, end_by_env};
 use crate::sys::wait::{self, Interest};
 
 /// Longest wait for a process after SIGKILL; only an uninterruptible device keeps one longer.
@@ -39,12 +39,19 @@ pub fn end_turn(run: &mut Run, turn: &mut Turn) -> Result<(), End> {
     Ok(())
 }
 
-/// Ends what is left of a turn that has ended by itself, or that can no longer be followed.
+/// Ends what is left of a turn that has ended by itself, or that can no longer be followed: its group, and
+/// whatever of it lives in a session of its own, also when the process itself ended under a former runner.
 pub fn clear_away(run: &mut Run) {
-    if let Some(live) = run.live.take() {
-        let entry = process::tmpdir_entry(run);
-        if let Err(fault) = live.clear_away(&entry) {
-            log::error!("code=turn_not_cleared run={} error={}", run.run_id, fault.kind());
+    let entry = process::tmpdir_entry(run);
+    if let Some(live) = run.live.take()
+        && let Err(fault) = live.end_group()
+    {
+        log::error!("code=turn_not_cleared run={} error={}", run.run_id, fault.kind());
+    }
+    if let Some(since) = run.leftovers_since.take() {
+        let ended = end_by_env(&entry, since);
+        if ended > 0 {
+            log::warn!("code=leftovers_ended run={} count={ended}", run.run_id);
         }
     }
 }

@@ -24,6 +24,7 @@ use super::end::{Cause, End};
 use super::live_box::LiveBox;
 use super::prepare::Prepared;
 use super::record::{LineRecord, Purpose};
+use super::state_dir::ProcessFiles;
 use super::{Command, Run, deliver, followup, inbox_files};
 use crate::claude::argv::TurnArgs;
 use crate::claude::environment::TurnEnv;
@@ -124,14 +125,29 @@ pub fn begin(run: &mut Run, prepared: Prepared, first: Uuid) -> Result<Turn, End
     // The stream's file exists before the process, so that it can be opened whatever the process does.
     private::open_append(&files.stream).map_err(|fault| run.end_of_file(&fault))?;
     let stream = open_stream(run, &files.stream)?;
-    let live = Live::spawn(run, &prepared.args, &prepared.environment, &files)?;
-    run.live = Some(live);
+    launch(run, &prepared.args, &prepared.environment, &files)?;
     let mut turn = Turn::new(run, stream, prepared.title_wanted, Time::now());
     let first_texts = vec![prepared.prompt.system_part, prepared.prompt.trigger_part];
     turn.again = Some(Again { args: prepared.args, environment: prepared.environment, first_texts });
     turn.progress.sent(&first.to_string(), progress::Purpose::First);
     stdin::send_first(run, &turn, first)?;
     Ok(turn)
+}
+
+/// Starts a process of the turn and keeps it in the run.
+///
+/// # Errors
+/// As [`Live::spawn`].
+pub(super) fn launch(
+    run: &mut Run,
+    args: &TurnArgs,
+    environment: &TurnEnv,
+    files: &ProcessFiles,
+) -> Result<(), End> {
+    let live = Live::spawn(run, args, environment, files)?;
+    run.leftovers_since = Some(live.start_time());
+    run.live = Some(live);
+    Ok(())
 }
 
 /// Opens the recording of a process.

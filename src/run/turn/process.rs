@@ -133,18 +133,18 @@ impl Live {
         process::signal_group(self.pid, signal)
     }
 
-    /// Ends whatever the turn left behind and forgets the process. `tmpdir_entry` is the run's exact
-    /// `TMPDIR=` entry.
-    pub fn clear_away(self, tmpdir_entry: &[u8]) -> io::Result<()> {
+    /// Ends its group and forgets the process.
+    pub fn end_group(self) -> io::Result<()> {
         self.signal(Signal::SIGKILL)?;
-        let left = process::end_by_env(tmpdir_entry, self.start_time);
-        if left > 0 {
-            log::warn!("code=leftovers_ended count={left}");
-        }
         match self.kind {
             Kind::Own { child, .. } => child.reap().map(|_| ()),
             Kind::Adopted => Ok(()),
         }
+    }
+
+    /// When it started, in clock ticks since boot.
+    pub fn start_time(&self) -> u64 {
+        self.start_time
     }
 }
 

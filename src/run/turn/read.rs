@@ -48,19 +48,19 @@ pub fn read(run: &mut Run, turn: &mut Turn) -> Result<bool, End> {
 /// Reads what is left of the stream of an ended process, for its costs only: nothing in it is acted on.
 pub fn rest(run: &Run, turn: &mut Turn) {
     loop {
+        while let Some(line) = turn.stream.reader.next_line() {
+            if let Line::Record(record) = line
+                && let Some(message) = message::parse(record)
+            {
+                turn.usage.on(&message);
+            }
+        }
         match turn.stream.reader.fill(&mut turn.stream.file) {
             Ok(0) => return,
             Ok(_) => {}
             Err(fault) => {
                 log::warn!("code=stream_not_read run={} error={}", run.run_id, fault.kind());
                 return;
-            }
-        }
-        while let Some(line) = turn.stream.reader.next_line() {
-            if let Line::Record(record) = line
-                && let Some(message) = message::parse(record)
-            {
-                turn.usage.on(&message);
             }
         }
     }

@@ -3,8 +3,7 @@
 
 use uuid::Uuid;
 
-use super::process::Live;
-use super::{Turn, open_stream, stdin};
+use super::{Turn, launch, open_stream, stdin};
 use crate::claude::argv::SessionArg;
 use crate::claude::auth_check::expected_key_source;
 use crate::claude::error_table::StartFault;
@@ -48,6 +47,8 @@ fn change_session(run: &mut Run, id: Uuid, started: bool) -> Result<(), End> {
         session.id = id;
         session.started = false;
         session.bind_failed = true;
+        // A session that begins with this run has nothing that could be shortened.
+        session.had_turns &= started;
     })
 }
 
@@ -162,7 +163,8 @@ fn begin_second(run: &mut Run, turn: &mut Turn, session: SessionArg) -> Result<(
     enter_process(turn, replaced, first);
     let Some(again) = &mut turn.again else { return Ok(()) };
     again.args.session = session;
-    run.live = Some(Live::spawn(run, &again.args, &again.environment, &files)?);
+    let (args, environment) = (again.args.clone(), again.environment.clone());
+    launch(run, &args, &environment, &files)?;
     stdin::send_first(run, turn, first)
 }
 

@@ -14,7 +14,7 @@ pub use child::{Child, Exit};
 pub use group::{group_alive, signal_group};
 pub use leftovers::end_by_env;
 pub use nix::sys::signal::Signal;
-pub use probe::{PROBE_OUTPUT_LIMIT, ProbeOutput, run_probe};
+pub use probe::{PROBE_OUTPUT_LIMIT, ProbeOutput, run_probe, run_probe_while};
 pub use spawn::{Launch, spawn};
 pub use table::{boot_id, parse_pid_line, start_time};
 

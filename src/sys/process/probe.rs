@@ -20,6 +20,8 @@ use super::{Signal, signal_group};
 
 /// Most bytes kept of each output; an answer of `auth status` or `--version` has a few hundred.
 pub const PROBE_OUTPUT_LIMIT: usize = 256 * 1024;
+/// How often it is asked whether the answer is still wanted: a stop must not feel slow.
+pub const LOOK: Duration = Duration::from_millis(100);
 const CHUNK: usize = 8 * 1024;
 
 /// What a probed program printed and how it ended.
@@ -44,12 +46,27 @@ pub fn run_probe(
     cwd: &Path,
     limit: Duration,
 ) -> io::Result<ProbeOutput> {
+    run_probe_while(program, args, env, cwd, limit, &|| true)
+}
+
+/// The same, but ended within [`LOOK`] as at the limit when `wanted` says that nobody waits any more.
+///
+/// # Errors
+/// As [`run_probe`].
+pub fn run_probe_while(
+    program: &Path,
+    args: &[OsString],
+    env: &[(OsString, OsString)],
+    cwd: &Path,
+    limit: Duration,
+    wanted: &dyn Fn() -> bool,
+) -> io::Result<ProbeOutput> {
     let mut command = Command::new(program);
     command.args(args).env_clear().envs(env.iter().cloned()).current_dir(cwd);
     let mut started = spawn_piped(command)?;
     let pipes = (started.stdout.take(), started.stderr.take());
     let child = Child::new(started)?;
-    let watched = watch(&child, pipes, Instant::now(), limit);
+    let watched = watch(&child, pipes, Instant::now(), limit, wanted);
     // The leader is not reaped yet, so the group's id is still its own.
     signal_group(child.pid(), Signal::SIGKILL)?;
     child.reap()?;
@@ -58,7 +75,13 @@ pub fn run_probe(
 
 type Pipes = (Option<ChildStdout>, Option<ChildStderr>);
 
-fn watch(child: &Child, pipes: Pipes, begin: Instant, limit: Duration) -> io::Result<ProbeOutput> {
+fn watch(
+    child: &Child,
+    pipes: Pipes,
+    begin: Instant,
+    limit: Duration,
+    wanted: &dyn Fn() -> bool,
+) -> io::Result<ProbeOutput> {
     let gone = || io::Error::from(io::ErrorKind::NotFound);
     let process = PidFd::open(child.pid(), child.start_time())?.ok_or_else(gone)?;
     let mut stdout = Capture::new(pipes.0)?;
@@ -66,12 +89,12 @@ fn watch(child: &Child, pipes: Pipes, begin: Instant, limit: Duration) -> io::Re
     loop {
         let mut fds = vec![(process.as_fd(), Interest::Read)];
         fds.extend(stdout.fd().into_iter().chain(stderr.fd()).map(|fd| (fd, Interest::Read)));
-        wait(&fds, limit.saturating_sub(begin.elapsed()))?;
+        wait(&fds, limit.saturating_sub(begin.elapsed()).min(LOOK))?;
         // Asked before the last reading: what the program printed before its end is in the pipes by then.
         let exit = child.exited()?;
         stdout.read()?;
         stderr.read()?;
-        if exit.is_some() || begin.elapsed() >= limit {
+        if exit.is_some() || begin.elapsed() >= limit || !wanted() {
             return Ok(ProbeOutput { stdout: stdout.kept, stderr: stderr.kept, exit });
         }
     }

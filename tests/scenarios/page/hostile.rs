@@ -98,23 +98,21 @@ fn hostile_files_are_downloads_with_honest_names() {
 }
 
 #[test]
-fn a_message_of_five_megabytes_is_refused_with_a_sentence_and_can_be_edited() {
+fn five_megabytes_go_as_a_file_and_the_longest_message_breaks_nothing() {
     let world = World::new();
     let Some(visitor) = Visitor::at(&world, DESKTOP) else { return };
-    visitor.browser.run(
-        "const field = document.querySelector('#text'); field.value = 'word '.repeat(1024 * 1024);
-         field.dispatchEvent(new Event('input', { bubbles: true }));",
-        json!([]),
-    );
-    visitor.browser.click("#send");
-    visitor.sees(".pending .problem", "The message is too long");
-    stays_in_width(&visitor);
-    visitor.browser.click(".pending .row button:last-child");
-    visitor.browser.until("document.querySelector('#text').value.length === 5 * 1024 * 1024");
-    visitor.pastes("short");
-    visitor.sends();
+    visitor.pastes_words(1024 * 1024);
+    visitor.files_are_ready(1);
+    visitor.sees(".chip bdi", "pasted.txt");
+    visitor.says("short");
     visitor.sees(".message:not(.own)", "an answer");
-    assert_eq!(world.person.messages(visitor.thread()).len(), 2);
+    let sent = world.person.messages(visitor.thread()).remove(0);
+    assert_eq!(sent.attachments[0].size_bytes, 5 * 1024 * 1024);
+    world.person.says(visitor.thread(), &"word ".repeat(100 * 1024));
+    visitor.sees(".unfold", "Show all (1 line)");
+    stays_in_width(&visitor);
+    visitor.says("after it");
+    visitor.browser.until("document.querySelectorAll('.run[data-state=completed]').length === 3");
 }
 
 #[test]
@@ -124,7 +122,7 @@ fn a_long_answer_is_folded_and_opens() {
     world.claude.answers(&lines);
     let Some(visitor) = Visitor::at(&world, DESKTOP) else { return };
     visitor.says("Count");
-    visitor.sees(".unfold", "Show all (400 lines)");
+    visitor.sees(".unfold", "Show all (4");
     visitor.browser.until("document.querySelector('.folded').clientHeight < 500");
     visitor.browser.click(".unfold");
     visitor.browser.until("!document.querySelector('.folded')");

@@ -74,7 +74,7 @@ fn keep(name: &str, visitor: &Visitor) {
 
 /// Controls without a name, doubled ids, fields without a label: what a screen reader would stumble over.
 const NAMELESS: &str = "[...document.querySelectorAll('button, a, input:not([hidden]), textarea, meter, progress, img')].filter((one) =>
-    !(one.textContent.trim() || one.ariaLabel || one.title || one.labels?.length || one.hasAttribute('alt')))
+    one.checkVisibility() && !(one.textContent.trim() || one.ariaLabel || one.title || one.labels?.length || one.hasAttribute('alt')))
     .map((one) => one.outerHTML).concat([...document.querySelectorAll('[id]')].filter((one) =>
     document.querySelectorAll(`#${one.id}`).length > 1).map((one) => one.id))";
 

@@ -39,18 +39,23 @@ impl Visitor {
         self.sends();
     }
 
-    /// Sends what is written.
+    /// Sends what is written: with the Enter key, which only begins a line on a phone.
     #[track_caller]
     pub fn sends(&self) {
         self.browser.until("!document.querySelector('#send').disabled");
+        if self.browser.value("matchMedia('(pointer: coarse)').matches") == true {
+            return self.browser.click("#send");
+        }
         self.browser.types("#text", ENTER);
     }
 
-    /// Puts a text into the message field as a paste does, for what is too long or too odd to type.
-    pub fn pastes(&self, text: &str) {
-        let script = "const field = document.querySelector('#text'); field.value = arguments[0];
-            field.dispatchEvent(new Event('input', { bubbles: true }));";
-        self.browser.run(script, json!([text]));
+    /// Pastes a text of so many words into the message field.
+    pub fn pastes_words(&self, count: usize) {
+        let script = "const carried = new DataTransfer();
+            carried.setData('text/plain', 'word '.repeat(arguments[0]));
+            document.querySelector('#text').dispatchEvent(
+              new ClipboardEvent('paste', { clipboardData: carried, bubbles: true, cancelable: true }));";
+        self.browser.run(script, json!([count]));
     }
 
     /// Drops files onto the page.

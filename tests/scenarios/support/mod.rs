@@ -1,9 +1,13 @@
 //! What scenarios share.
 
+pub mod logs;
 pub mod openapi;
 pub mod person;
+pub mod raw_http;
+pub mod service;
 pub mod source;
 pub mod spdx;
 pub mod stand_in;
+pub mod trap;
 pub mod wait;
 pub mod world;

@@ -1,0 +1,86 @@
+//! Where a question goes: to the `local` that runs in the data directory, or to a pair started for it.
+
+use std::path::Path;
+
+use crate::cli::args::TurnOptions;
+use crate::cli::exit::Failure;
+use crate::cli::pair::{Pair, PairOptions};
+use crate::cli::person::Person;
+use crate::cli::project::ProjectDir;
+use crate::local::Server;
+use crate::sdk::wire::person::Project;
+
+/// A server with a runner, and the project asked about.
+pub struct Home {
+    /// The person's side.
+    pub person: Person,
+    /// The project.
+    pub project: Project,
+    pair: Option<Pair>,
+}
+
+impl Home {
+    /// The running server of `data_dir`, else a pair of its own; with writing turned on where `turns` says so.
+    ///
+    /// # Errors
+    /// Why neither is possible, or that the running one does not serve the project.
+    pub fn find_or_start(
+        data_dir: &Path,
+        project: &ProjectDir,
+        turns: &TurnOptions,
+    ) -> Result<Home, Failure> {
+        let (person, pair) = match running(data_dir) {
+            Some(person) => (person, None),
+            None => {
+                let projects = std::slice::from_ref(project);
+                let pair = Pair::start(&PairOptions { data_dir, listen: None, projects, turns })?;
+                match Person::of_data_dir(data_dir, pair.server().address()) {
+                    Ok(person) => (person, Some(pair)),
+                    Err(failure) => return Err(left(Some(pair), failure)),
+                }
+            }
+        };
+        match served(&person, project, turns.write) {
+            Ok(project) => Ok(Home { person, project, pair }),
+            Err(failure) => Err(left(pair, failure)),
+        }
+    }
+
+    /// Why the runner of this process has ended, when it has.
+    pub fn fault(&self) -> Option<Failure> {
+        self.pair.as_ref().and_then(Pair::runner_fault)
+    }
+
+    /// Stops what was started for the question.
+    pub fn leave(self) {
+        if let Some(pair) = self.pair {
+            pair.stop();
+        }
+    }
+}
+
+fn left(pair: Option<Pair>, failure: Failure) -> Failure {
+    if let Some(pair) = pair {
+        pair.stop();
+    }
+    failure
+}
+
+/// The person of a server that runs in `data_dir` and answers; what a killed one left behind answers to nobody.
+fn running(data_dir: &Path) -> Option<Person> {
+    let address = Server::running_in(data_dir)?;
+    let person = Person::of_data_dir(data_dir, address).ok()?;
+    person.projects().ok().map(|_| person)
+}
+
+fn served(person: &Person, project: &ProjectDir, write: bool) -> Result<Project, Failure> {
+    let all = person.projects()?;
+    let found = all.into_iter().find(|served| served.workspace_ref == project.reference);
+    let found = found.ok_or_else(|| {
+        Failure::new(format!(
+            "the running local server does not serve {}; start it with --project for it too, or stop it",
+            project.path.display()
+        ))
+    })?;
+    if write && !found.workspace_write { Ok(person.allow_writing(&found)?) } else { Ok(found) }
+}

@@ -1,0 +1,147 @@
+//! The directories and what the machine has left for them. Owner and permissions are checked by the load already.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use nix::sys::statvfs::statvfs;
+use nix::unistd::{AccessFlags, access};
+
+use super::report::Check;
+use crate::config::Config;
+use crate::run::parallel_limit;
+
+/// Longest state directory that leaves room for the CLI's socket in a run's temporary directory, bytes (R-17).
+const STATE_DIR_BYTES: usize = 40;
+
+/// Bytes of a mebibyte.
+const MIB: u64 = 1024 * 1024;
+
+/// Free space below which a turn's files soon do not fit any more: recordings and downloads of some runs.
+const DISK_LOW: u64 = 1024 * MIB;
+
+/// Free space below which not even the inbox can be relied on.
+const DISK_FULL: u64 = 64 * MIB;
+
+/// Memory of one turn with its tools: the CLI is a JavaScript program of some hundred mebibytes.
+const TURN_MEMORY: u64 = 512 * MIB;
+
+/// Bytes of the unit in `/proc/meminfo` (proc(5)).
+const MEMINFO_UNIT: u64 = 1024;
+
+/// State directory, projects root, disk, memory.
+pub fn checks(config: &Config) -> Vec<Check> {
+    let runner = &config.runner;
+    let mut checks =
+        vec![Check::ok("state_dir_private", "runner.state_dir is a directory of this user alone")];
+    checks.push(length(&runner.state_dir));
+    checks.push(projects_root(&runner.projects_root));
+    checks.push(disk(free_space(&runner.state_dir)));
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    checks.push(memory(available(&meminfo), parallel_limit(config)));
+    checks
+}
+
+fn length(state_dir: &Path) -> Check {
+    let bytes = state_dir.as_os_str().as_bytes().len();
+    if bytes <= STATE_DIR_BYTES {
+        return Check::ok("state_dir_short", "runner.state_dir leaves room for the CLI's socket");
+    }
+    Check::warn(
+        "state_dir_long",
+        format!(
+            "runner.state_dir has {bytes} bytes; above {STATE_DIR_BYTES} the CLI falls back to a directory that turns share; \
+             choose a shorter one"
+        ),
+    )
+}
+
+fn projects_root(root: &Path) -> Check {
+    match access(root, AccessFlags::R_OK | AccessFlags::X_OK) {
+        Ok(()) => Check::ok("projects_root_readable", "runner.projects_root can be read"),
+        Err(_) => Check::fail(
+            "projects_root_unreadable",
+            "this user cannot read runner.projects_root; give it read and search permission",
+        ),
+    }
+}
+
+fn free_space(directory: &Path) -> Option<u64> {
+    let found = statvfs(directory).ok()?;
+    Some(found.blocks_available().saturating_mul(found.fragment_size()))
+}
+
+fn disk(free: Option<u64>) -> Check {
+    let Some(free) = free else {
+        return Check::warn("disk_unknown", "the free space of runner.state_dir cannot be found out");
+    };
+    let mib = free / MIB;
+    if free < DISK_FULL {
+        Check::fail("disk_full", format!("{mib} MiB are free for runner.state_dir; make room"))
+    } else if free < DISK_LOW {
+        Check::warn("disk_low", format!("only {mib} MiB are free for runner.state_dir; make room soon"))
+    } else {
+        Check::ok("disk_free", format!("{mib} MiB are free for runner.state_dir"))
+    }
+}
+
+/// `MemAvailable` of `/proc/meminfo`, bytes.
+fn available(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let units: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(units.saturating_mul(MEMINFO_UNIT))
+}
+
+fn memory(available: Option<u64>, turns: usize) -> Check {
+    let Some(available) = available else {
+        return Check::warn("memory_unknown", "the available memory cannot be found out");
+    };
+    let (mib, turns) = (available / MIB, turns as u64);
+    if available >= turns.saturating_mul(TURN_MEMORY) {
+        return Check::ok(
+            "memory_available",
+            format!("{mib} MiB of memory are available for {turns} turns at once"),
+        );
+    }
+    let fit = (available / TURN_MEMORY).max(1);
+    Check::warn(
+        "memory_low",
+        format!(
+            "{mib} MiB of memory are available, and a turn takes about {} MiB; set runner.max_parallel_runs to {fit}, or \
+             give the machine more",
+            TURN_MEMORY / MIB
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_memory_and_length_have_their_steps() {
+        let long = format!("/{}", "x".repeat(STATE_DIR_BYTES));
+        let rows = [
+            (disk(None), "disk_unknown"),
+            (disk(Some(DISK_FULL - 1)), "disk_full"),
+            (disk(Some(DISK_LOW - 1)), "disk_low"),
+            (disk(Some(DISK_LOW)), "disk_free"),
+            (memory(None, 2), "memory_unknown"),
+            (memory(Some(2 * TURN_MEMORY - 1), 2), "memory_low"),
+            (memory(Some(2 * TURN_MEMORY), 2), "memory_available"),
+            (length(Path::new("/var/lib/claude-code-runner")), "state_dir_short"),
+            (length(Path::new(&long)), "state_dir_long"),
+            (length(Path::new(&long[..STATE_DIR_BYTES])), "state_dir_short"),
+        ];
+        for (check, code) in rows {
+            assert_eq!(check.code, code, "{}", check.sentence);
+        }
+    }
+
+    #[test]
+    fn meminfo_is_read_as_proc_writes_it() {
+        let text = "MemTotal:       16000000 kB\nMemFree:          100 kB\nMemAvailable:    2048 kB\n";
+        assert_eq!(available(text), Some(2 * MIB));
+        assert_eq!(available("MemTotal: 5 kB"), None);
+        assert_eq!(available("MemAvailable: many kB"), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! Where `local` and `ask` keep everything.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::exit::Failure;
+
+/// Name below the platform's data directory; short, so that the CLI's socket has room below it.
+const NAME: &str = "ccr";
+
+/// The runner's state directory in a data directory; one letter for the same reason.
+const STATE: &str = "s";
+
+/// The data directory: what was given, else [`NAME`] below `$XDG_DATA_HOME` or `~/.local/share` (XDG Base
+/// Directory Specification). `variable`: a look at the environment.
+///
+/// # Errors
+/// What has to be given when there is no home.
+pub fn choose(given: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Failure> {
+    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let found = match given {
+        Some(path) => std::path::absolute(path).ok(),
+        None => absolute("XDG_DATA_HOME")
+            .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
+            .map(|base| base.join(NAME)),
+    };
+    found.ok_or_else(|| Failure::usage("HOME is not set; say with --data-dir where everything is kept"))
+}
+
+/// The runner's state directory in a data directory.
+pub fn state(data_dir: &Path) -> PathBuf {
+    data_dir.join(STATE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_platform_names_the_place() {
+        type Row = (
+            &'static str,
+            Option<&'static str>,
+            &'static [(&'static str, &'static str)],
+            Option<&'static str>,
+        );
+        let rows: &[Row] = &[
+            ("given", Some("/d"), &[("HOME", "/h")], Some("/d")),
+            ("platform", None, &[("XDG_DATA_HOME", "/x"), ("HOME", "/h")], Some("/x/ccr")),
+            (
+                "relative platform",
+                None,
+                &[("XDG_DATA_HOME", "x"), ("HOME", "/h")],
+                Some("/h/.local/share/ccr"),
+            ),
+            ("home", None, &[("HOME", "/h")], Some("/h/.local/share/ccr")),
+            ("relative home", None, &[("HOME", "h")], None),
+            ("nothing", None, &[], None),
+            ("empty", Some(""), &[("HOME", "/h")], None),
+        ];
+        for (name, given, variables, expected) in rows {
+            let look = |wanted: &str| {
+                variables.iter().find(|(name, _)| *name == wanted).map(|(_, value)| OsString::from(value))
+            };
+            let found = choose(given.map(Path::new), look).ok();
+            assert_eq!(found.as_deref(), expected.map(Path::new), "{name}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Files of people and files with answers: in unchanged, out all or none.
+
+mod attached;
+mod crash;
+mod incoming;
+mod refused;
+mod sweep;
+mod tracer;
+mod world;

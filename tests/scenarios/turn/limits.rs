@@ -1,0 +1,212 @@
+//! Limits of a turn, old events, another runner, lost events, keys that nobody knows yet.
+
+use std::time::{Duration, Instant};
+
+use claude_code_runner::local::hooks::Fault;
+use claude_code_runner::runner::RunnerFault;
+use claude_code_runner::sdk::wire::problem::Problem;
+use claude_code_runner::sdk::wire::run::RunState;
+use serde_json::json;
+
+use super::{nothing_is_left, reached, setup, turns, waiting_tool, world};
+use crate::support::wait::eventually;
+use crate::support::world::{Setup, World};
+
+#[test]
+fn a_turn_that_uses_up_its_time_is_stopped_with_a_sentence() {
+    let long_line = json!([{"raw": "x".repeat(200_000)}, {"hang": true}]);
+    let rows = [
+        ("time", "turn_time_limit = \"400ms\"", json!([waiting_tool()]), "longer than is allowed"),
+        ("silence", "turn_silence_limit = \"400ms\"", json!([{"hang": true}]), "no sign of life"),
+        ("line", "stream_line_limit = \"64KiB\"", long_line, "more at once"),
+    ];
+    for (name, line, steps, told) in rows {
+        let world = world(&[line, "stop_grace = \"300ms\""]);
+        world.claude.steps(steps);
+        let (thread, run) = world.asks("one");
+        world.ends_as(run, RunState::Failed, Some("runtime_error"));
+        let answers = world.answer_texts(thread);
+        assert!(answers.len() == 1 && answers[0].contains(told), "{name}: {answers:?}");
+        nothing_is_left(&world, run);
+    }
+}
+
+#[test]
+fn a_silent_tool_is_no_silent_turn() {
+    let world = world(&["turn_silence_limit = \"300ms\""]);
+    world.claude.steps(json!([
+        {"tool": {"name": "Bash", "input": {}, "do": [{"mark": "reached"}, {"shell": "sleep 0.8"}]}}, {"text": "done"},
+    ]));
+    let (thread, run) = world.asks("one");
+    world.ends_as(run, RunState::Completed, None);
+    assert_eq!(world.answer_texts(thread), ["done"]);
+}
+
+fn adapter(line: &str) -> Setup {
+    Setup { adapter: vec![line.to_owned()], ..setup(&[]) }
+}
+
+/// Looked at on acceptance: the message waited while no runner ran.
+#[test]
+fn an_old_event_ends_its_run_with_a_sentence() {
+    let mut world = World::without_runner(adapter("max_event_age = \"1s\""));
+    let (thread, run) = world.asks("one");
+    let asked = Instant::now();
+    eventually("the event is old", || (asked.elapsed() > Duration::from_millis(1_200)).then_some(()));
+    world.start_runner();
+    world.ends_as(run, RunState::Failed, Some("event_too_old"));
+    let answers = world.answer_texts(thread);
+    assert!(answers.len() == 1 && answers[0].contains("waited too long"), "{answers:?}");
+    assert_eq!((turns(&world), world.hooks.count("startRun")), (0, 0));
+}
+
+/// Looked at again before the start: the run waited for its context.
+#[test]
+fn an_event_that_became_old_is_not_started() {
+    let world = World::with(adapter("max_event_age = \"1s\""));
+    let gate = world.hooks.hold_next("getRunContext");
+    let (_, run) = world.asks("one");
+    let asked = Instant::now();
+    assert!(gate.reached(Duration::from_secs(60)));
+    eventually("the event is old", || (asked.elapsed() > Duration::from_millis(1_200)).then_some(()));
+    gate.open();
+    world.ends_as(run, RunState::Failed, Some("event_too_old"));
+    assert_eq!((turns(&world), world.hooks.count("startRun")), (0, 0));
+}
+
+fn superseded() -> Fault {
+    Fault::Refuse(Problem::new(409, "superseded_poll"), None)
+}
+
+/// C7-07: retried with growing waits, then given up, but never while a turn lives.
+#[test]
+fn c7_07_superseded_polls_are_given_up_after_a_while() {
+    let mut world = World::without_runner(setup(&[]));
+    world.hooks.always("pollEvents", superseded());
+    world.start_runner_that_gives_up_after(Duration::from_millis(500));
+    assert!(matches!(world.runner_gave_up(), RunnerFault::Superseded));
+    assert!(world.hooks.count("pollEvents") > 2);
+    assert_degraded(&world);
+}
+
+fn assert_degraded(world: &World) {
+    eventually("a heartbeat says so", || {
+        let beats = world.hooks.requests_of("sendHeartbeat");
+        beats.iter().filter_map(|beat| beat.json()).find(|beat| {
+            beat["state"] == "degraded"
+                && beat["details"]["degraded_reasons"].to_string().contains("gateway_superseded")
+        })
+    });
+}
+
+#[test]
+fn superseded_polls_do_not_end_a_runner_with_a_live_turn() {
+    let mut world = World::without_runner(setup(&[]));
+    world.claude.steps(json!([waiting_tool(), {"text": "done"}]));
+    world.start_runner_that_gives_up_after(Duration::from_millis(300));
+    let (thread, run) = world.asks("one");
+    reached(&world, "reached");
+    world.hooks.always("pollEvents", superseded());
+    assert_degraded(&world);
+    let begin = Instant::now();
+    eventually("more than the limit", || (begin.elapsed() > Duration::from_millis(900)).then_some(()));
+    world.claude.release("go");
+    world.ends_as(run, RunState::Completed, None);
+    assert_eq!(world.answer_texts(thread), ["done"]);
+    assert!(matches!(world.runner_gave_up(), RunnerFault::Superseded));
+}
+
+/// Events were lost, a stop among them: every open run is asked for.
+#[test]
+fn a_gap_asks_for_open_runs() {
+    let mut world = world(&["stop_grace = \"300ms\""]);
+    world.claude.steps(json!([waiting_tool(), {"text": "done"}]));
+    let (stopped_thread, stopped) = world.asks("one");
+    reached(&world, "reached");
+    world.stop_runner().unwrap();
+    world.person.stops(stopped);
+    // The stop wakes the last poll of the runner that has gone.
+    eventually("no poll waits", || {
+        world.hooks.requests_of("pollEvents").iter().all(|poll| poll.status.is_some()).then_some(())
+    });
+    world.server.operator().lose_events().unwrap();
+    world.start_runner();
+    world.ends_as(stopped, RunState::Cancelled, Some("user_stop"));
+    assert_eq!(world.answer_texts(stopped_thread), Vec::<String>::new());
+    assert!(world.hooks.count("getRun") > 0);
+    nothing_is_left(&world, stopped);
+}
+
+/// A key that is not known after the reload: the event is left, and looked at again later.
+#[test]
+fn an_event_with_an_unknown_key_comes_again() {
+    let setup = Setup { adapter: vec!["jwks_refresh_min_interval = \"300ms\"".into()], ..setup(&[]) };
+    let world = World::with(setup);
+    let (thread, run) = world.asks("one");
+    world.ends_as(run, RunState::Completed, None);
+    world.server.operator().rotate_keys().unwrap();
+    world.hooks.always("getJwks", Fault::Refuse(Problem::new(404, "not_found"), None));
+    let loads = world.hooks.count("getJwks");
+    let next = world.person.says(thread, "two").run_id.unwrap();
+    eventually("the keys are asked for in vain", || (world.hooks.count("getJwks") > loads).then_some(()));
+    assert_eq!(world.server.operator().unacknowledged("default").unwrap().len(), 1);
+    let other = world.thread();
+    world.hooks.clear();
+    let another = world.person.says(other, "three").run_id.unwrap();
+    world.ends_as(next, RunState::Completed, None);
+    world.ends_as(another, RunState::Completed, None);
+}
+
+/// C7-01, C7-03: an event that cannot be read blocks nobody; a repeated one starts nothing twice.
+#[test]
+fn c7_03_odd_and_repeated_events() {
+    let world = world(&[]);
+    let operator = world.server.operator();
+    operator.publish_raw(&json!({"event_id": 7, "type": null, "payload": "x".repeat(5_000_000)})).unwrap();
+    operator.publish("agent.invocation", &json!({"run_id": "no uuid"})).unwrap();
+    operator.publish("future.thing", &json!({"a": 1})).unwrap();
+    let (thread, run) = world.asks("one");
+    world.ends_as(run, RunState::Completed, None);
+    operator.redeliver(run).unwrap();
+    let (_, last) = world.asks("two");
+    world.ends_as(last, RunState::Completed, None);
+    eventually("all is acknowledged", || {
+        operator.unacknowledged("default").unwrap().is_empty().then_some(())
+    });
+    assert_eq!(world.answer_texts(thread), ["an answer"]);
+    assert_eq!(turns(&world), 2);
+}
+
+/// C7-05: a page in place of JSON is a failure of the transport: the position stays, the events come.
+#[test]
+fn c7_05_pages_in_place_of_answers() {
+    let world = world(&[]);
+    let page = |status: &str, body: &str| {
+        Fault::RawBefore(
+            format!(
+                "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .into_bytes(),
+        )
+    };
+    let faults = [
+        page("502 Bad Gateway", "<html>502</html>"),
+        page("200 OK", "<html>login</html>"),
+        page("200 OK", ""),
+        page("204 No Content", ""),
+        page("200 OK", "{\"events\": ["),
+        Fault::RawBefore(
+            b"HTTP/1.1 302 Found\r\nLocation: https://example.com/\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        ),
+    ];
+    let begun = world.hooks.count("pollEvents");
+    for (nth, fault) in faults.into_iter().enumerate() {
+        world.hooks.nth("pollEvents", begun + 1 + nth as u64, fault);
+    }
+    let (thread, run) = world.asks("one");
+    world.ends_as(run, RunState::Completed, None);
+    let (_, next) = world.asks("two");
+    world.ends_as(next, RunState::Completed, None);
+    assert_eq!(world.answer_texts(thread), ["an answer"]);
+}
