@@ -2,7 +2,7 @@
 
 use crate::local::core::Core;
 use crate::local::fail::Fail;
-use crate::local::http::{Answer, Content};
+use crate::local::http::{Answer, Content, Headers};
 use crate::local::request::Request;
 use crate::local::{page, problems};
 
@@ -15,8 +15,17 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// A part of the page by its path.
 pub fn get_page(_: &Core, request: &Request) -> Result<Answer, Fail> {
     let part = page::part(&request.path).ok_or_else(problems::not_found)?;
-    let content = Content::Bytes(part.text.as_bytes().to_vec());
-    Ok(Answer { status: 200, headers: Vec::new(), content }
+    let packed = accepts_gzip(&request.headers).then(|| part.packed()).flatten();
+    let plain = packed.is_none();
+    let content = Content::Bytes(packed.unwrap_or_else(|| part.text.as_bytes().to_vec()));
+    let answer = Answer { status: 200, headers: Vec::new(), content }
         .with("Content-Type", part.media_type)
-        .with("Content-Security-Policy", POLICY))
+        .with("Content-Security-Policy", POLICY)
+        .with("Vary", "Accept-Encoding");
+    Ok(if plain { answer } else { answer.with("Content-Encoding", "gzip") })
+}
+
+/// Whether the reader unpacks gzip (RFC 9110 section 12.5.3); one that only mentions it in passing gets plain text.
+fn accepts_gzip(headers: &Headers) -> bool {
+    headers.all("accept-encoding").flat_map(|line| line.split(',')).any(|one| one.trim() == "gzip")
 }
