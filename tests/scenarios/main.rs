@@ -26,6 +26,7 @@ mod hostile;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
+mod page;
 mod readme;
 #[cfg(test)]
 mod real_cli;
