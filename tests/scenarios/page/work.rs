@@ -99,7 +99,11 @@ fn a_message_during_the_run_is_a_follow_up_with_its_state() {
     visitor.sees(".run[data-state=completed]", "Done");
     let ends = ["Answered", "Taken into the work"];
     eventually("the follow-up ends", || {
-        visitor.texts(".followup:not([hidden])").iter().any(|text| ends.contains(&text.as_str())).then_some(())
+        visitor
+            .texts(".followup:not([hidden])")
+            .iter()
+            .any(|text| ends.contains(&text.as_str()))
+            .then_some(())
     });
 }
 
