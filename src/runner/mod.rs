@@ -7,6 +7,7 @@
 //! after a start no run thread begins before the server has been asked, without waiting, until it had
 //! nothing more to say.
 
+mod beat;
 mod clock;
 pub mod courier;
 mod ending;
@@ -33,12 +34,11 @@ use crate::run::{RunSays, Shared};
 use crate::sdk::client::Client;
 use crate::sdk::error::ApiError;
 use crate::sdk::gateway::{self, Gateway, GatewayEvent, GatewaySettings};
-use crate::sdk::heartbeat::{self, HeartbeatEvent, Heartbeats, interval_from_server};
+use crate::sdk::heartbeat::{self, HeartbeatEvent, Heartbeats};
 use crate::sdk::store::Store;
 use crate::sdk::verify::Verifier;
 use crate::sdk::wire;
 use crate::sdk::wire::file::PrincipalKind;
-use crate::sdk::wire::heartbeat::AgentState;
 use crate::sys::lock::FileLock;
 use crate::sys::notify::service_notify;
 use crate::sys::private;
@@ -378,6 +378,7 @@ impl Runner {
         }
     }
 
+<<<<<<< HEAD
     fn on_heartbeat(&mut self, event: &HeartbeatEvent) {
         let state = match event {
             HeartbeatEvent::Acked { state, ack } => {
@@ -429,6 +430,15 @@ impl Runner {
         if self.shared.runtime.changed() && self.probe_in_background().is_err() {
             log::warn!("code=probe_not_started");
         }
+=======
+    fn check_superseded(&mut self, now: Instant) -> Result<(), RunnerFault> {
+        let limit = self.superseded_limit;
+        let long = self.superseded_since.is_some_and(|since| now.duration_since(since) >= limit);
+        if long && self.table.turns() == 0 {
+            return Err(RunnerFault::Superseded);
+        }
+        Ok(())
+>>>>>>> part-j
     }
 
     /// Ends the small threads.
