@@ -65,6 +65,7 @@ impl Person {
             .agent
             .put(format!("{}/api/v1/uploads/{id}/parts/{}", self.base, plan["part_number"]))
             .header("Authorization", format!("Bearer {}", self.secret))
+            .header("Content-Type", "application/octet-stream")
             .header("Content-Digest", format!("sha-256=:{digest}:"));
         for header in plan["headers"].as_array().unwrap() {
             request = request.header(header["name"].as_str().unwrap(), header["value"].as_str().unwrap());
