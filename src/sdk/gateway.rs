@@ -234,9 +234,8 @@ mod tests {
             gateway.poll_from(None, true);
             events.recv_timeout(PATIENCE).unwrap();
         }
-        let asked: Vec<String> = (0..4)
-            .map(|_| server.next_request().target.rsplit_once("max=").unwrap().1.to_owned())
-            .collect();
+        let asked: Vec<String> =
+            (0..4).map(|_| server.next_request().target.rsplit_once("max=").unwrap().1.to_owned()).collect();
         assert_eq!(asked, ["50", "25", "12", "24"]);
         gateway.stop();
     }

@@ -71,7 +71,9 @@ fn a_stop_and_a_followup_are_stored_before_they_are_acknowledged() {
     world.claude.steps(json!([{"do": [{"mark": "reached"}, {"hold": "go"}]}, {"text": "an answer"}]));
     let (thread, run) = world.asks("How many orders?");
     eventually("the turn works", || world.claude.reached("reached").then_some(()));
-    eventually("acknowledged", || world.server.operator().unacknowledged("default").unwrap().is_empty().then_some(()));
+    eventually("acknowledged", || {
+        world.server.operator().unacknowledged("default").unwrap().is_empty().then_some(())
+    });
     let gate = world.hooks.hold_next("ackEvents");
     let followup = world.person.says(thread, "And the total?").followup_id.unwrap();
     assert!(gate.reached(DEADLINE));

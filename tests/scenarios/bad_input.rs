@@ -57,7 +57,12 @@ fn an_unreadable_token_file_is_named() {
     std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o644)).unwrap();
     let empty = world.dir.join("empty-token");
     crate::support::world::private_file(&empty, "");
-    for (name, path) in [("missing", world.dir.join("none")), ("a directory", world.dir.join("bin")), ("others may read it", open), ("empty", empty)] {
+    for (name, path) in [
+        ("missing", world.dir.join("none")),
+        ("a directory", world.dir.join("bin")),
+        ("others may read it", open),
+        ("empty", empty),
+    ] {
         let reference = format!("agent_token_ref = \"file:{}\"", path.display());
         let (code, said) = refused(&world, |text| line(&text, "agent_token_ref", &reference));
         assert_eq!(code, Some(78), "{name}: {said}");

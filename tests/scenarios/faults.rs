@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use claude_code_runner::local::Signer;
 use claude_code_runner::local::hooks::Fault;
+use claude_code_runner::sdk::wire::person::RunDocument;
 use claude_code_runner::sdk::wire::problem::Problem;
 use claude_code_runner::sdk::wire::run::{FollowupState, RunState};
-use claude_code_runner::sdk::wire::person::RunDocument;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -69,7 +69,9 @@ const FAULTS: &[(&str, Make)] = &[
     ("done_then_a_page", |_| Fault::DoneThenRaw(page("200 OK"))),
     ("a_bad_gateway_page", |_| Fault::RawBefore(page("502 Bad Gateway"))),
     ("half_a_json", |_| Fault::DoneThenRaw(half_a_json())),
-    ("nothing_that_was_promised", |_| Fault::RawBefore(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec())),
+    ("nothing_that_was_promised", |_| {
+        Fault::RawBefore(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec())
+    }),
     ("no_http", |_| Fault::RawBefore(b"\x16\x03\x01 hello\r\n\r\n".to_vec())),
     ("a_redirect_elsewhere", |trap| redirect("302 Found", trap)),
     ("a_redirect_that_repeats_the_body", |trap| redirect("307 Temporary Redirect", trap)),
@@ -82,7 +84,8 @@ fn limited(wait: Option<&str>) -> Fault {
 fn page(status: &str) -> Vec<u8> {
     let text = "<html><body>Please sign in</body></html>";
     let length = text.len();
-    format!("HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{text}").into_bytes()
+    format!("HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{text}")
+        .into_bytes()
 }
 
 fn half_a_json() -> Vec<u8> {
@@ -91,7 +94,9 @@ fn half_a_json() -> Vec<u8> {
 
 fn redirect(status: &str, trap: &Trap) -> Fault {
     let to = trap.url();
-    Fault::RawBefore(format!("HTTP/1.1 {status}\r\nLocation: {to}/api/v1/me\r\nContent-Length: 0\r\n\r\n").into_bytes())
+    Fault::RawBefore(
+        format!("HTTP/1.1 {status}\r\nLocation: {to}/api/v1/me\r\nContent-Length: 0\r\n\r\n").into_bytes(),
+    )
 }
 
 /// A world with a run that uses everything; the runner does not run yet.
@@ -209,8 +214,14 @@ fn the_run_without_faults_uses_every_operation() {
     for operation in OPERATIONS {
         assert!(everything.world.hooks.count(operation) > 0, "{operation} is not used");
     }
-    let used: std::collections::BTreeSet<String> =
-        everything.world.hooks.requests().iter().filter(|it| by_the_agent(&everything.world, it)).map(|it| it.operation.clone()).collect();
+    let used: std::collections::BTreeSet<String> = everything
+        .world
+        .hooks
+        .requests()
+        .iter()
+        .filter(|it| by_the_agent(&everything.world, it))
+        .map(|it| it.operation.clone())
+        .collect();
     for operation in used {
         assert!(OPERATIONS.contains(&operation.as_str()), "{operation} has no row");
     }
@@ -255,7 +266,11 @@ fn an_operation_that_fails_for_a_while_only_delays_the_run() {
             let ended = everything.ends(operation);
             assert_eq!(ended.state, RunState::Completed, "{operation}");
             let texts = everything.world.answer_texts(everything.thread);
-            assert_eq!(texts.iter().filter(|text| text.starts_with("Seven orders.")).count(), 1, "{operation}: {texts:?}");
+            assert_eq!(
+                texts.iter().filter(|text| text.starts_with("Seven orders.")).count(),
+                1,
+                "{operation}: {texts:?}"
+            );
         } else {
             everything.judge(operation);
         }

@@ -113,7 +113,9 @@ fn deep(levels: usize) -> Value {
 fn ids_that_are_none_reach_no_path() {
     let mut world = World::without_runner(Setup::default());
     for id in NO_IDS {
-        for member in ["run_id", "thread_id", "channel_id", "trigger_message_id", "triggered_by", "agent_session"] {
+        for member in
+            ["run_id", "thread_id", "channel_id", "trigger_message_id", "triggered_by", "agent_session"]
+        {
             let (_, run) = world.asks("How many orders?");
             let token = world.server.operator().newest_token(run).unwrap();
             let change = |payload: &mut Value| {
@@ -163,11 +165,17 @@ fn ids_that_are_none_in_answers_are_no_answers() {
             {"text": "Seven.\nATTACH: {{tmpdir}}/sum.txt"},
         ]}]}));
         let answers = [
-            ("getDiscovery", json!({"instance_id": id, "api_base": id, "jwks_uri": id, "protocol_version": id})),
+            (
+                "getDiscovery",
+                json!({"instance_id": id, "api_base": id, "jwks_uri": id, "protocol_version": id}),
+            ),
             ("getMe", json!({"principal": {"id": id, "kind": "agent", "display_name": id}})),
             ("listServedChannels", json!({"channels": [config(id)], "next_cursor": id})),
             ("getRunContext", context(id)),
-            ("startRun", json!({"run": {"run_id": id, "state": "running", "version": 1}, "agent_session": {}})),
+            (
+                "startRun",
+                json!({"run": {"run_id": id, "state": "running", "version": 1}, "agent_session": {}}),
+            ),
             ("patchRun", json!({"version": id})),
             ("createMessage", json!({"message_id": id, "seq": 1, "client_msg_id": id})),
             ("finishRun", json!({"run_id": id, "state": "completed", "version": 1})),
@@ -216,7 +224,9 @@ fn nothing_is_sent_to_another_origin() {
         world.start_runner();
         eventually(name, || (world.hooks.count("getDiscovery") >= 2).then_some(()));
         let all = world.hooks.requests();
-        let ours = |it: &&claude_code_runner::local::hooks::Captured| it.operation == "getMe" || it.operation == "getJwks";
+        let ours = |it: &&claude_code_runner::local::hooks::Captured| {
+            it.operation == "getMe" || it.operation == "getJwks"
+        };
         assert_eq!(all.iter().filter(ours).count(), 0, "{name}: no credential leaves");
         world.hooks.clear();
         world.ends_as(run, RunState::Completed, None);
@@ -254,7 +264,8 @@ fn part_headers_may_not_set_what_belongs_to_the_connection() {
         ("", "empty"),
         ("X-Harmless", "kept"),
     ];
-    let headers: Vec<Value> = evil.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+    let headers: Vec<Value> =
+        evil.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
     let file = Uuid::now_v7();
     let session = json!({
         "file_id": file, "mode": "direct", "part_size_bytes": 1024, "expires_at": "2099-01-02T03:04:05.678Z",
@@ -279,7 +290,8 @@ fn part_headers_may_not_set_what_belongs_to_the_connection() {
         for (name, value) in &part.headers {
             assert!(!value.contains("stolen") && !name.contains("Injected"), "{name}");
         }
-        for name in ["transfer-encoding", "upgrade", "te", "trailer", "expect", "dpop", "proxy-authorization"] {
+        for name in ["transfer-encoding", "upgrade", "te", "trailer", "expect", "dpop", "proxy-authorization"]
+        {
             assert!(all(name).is_empty(), "{name}");
         }
     }

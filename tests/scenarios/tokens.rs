@@ -341,7 +341,14 @@ fn what_the_runner_may_not_do_is_refused_whoever_signed() {
         let (thread, run) = world.asks("Add them up.");
         let ended = world.ends(run);
         assert_eq!((ended.state, ended.reason.as_deref()), (RunState::Failed, Some(reason)), "{name}");
-        assert_eq!((turns(&world), world.answers(thread).len(), world.hooks.count("startRun")), (0, 0, 0), "{name}");
-        assert!(world.claude.captured("auth").is_empty(), "{name}: refused before anything is asked of the CLI");
+        assert_eq!(
+            (turns(&world), world.answers(thread).len(), world.hooks.count("startRun")),
+            (0, 0, 0),
+            "{name}"
+        );
+        assert!(
+            world.claude.captured("auth").is_empty(),
+            "{name}: refused before anything is asked of the CLI"
+        );
     }
 }

@@ -41,7 +41,8 @@ pub fn starts() -> Rows {
 
 /// Time from the event to the process, and from the result line to the message on the wire.
 pub fn turns() -> Rows {
-    let scenario = r#"{"turns": [{"steps": [{"do": [{"mark": "reached"}, {"hold": "go"}]}, {"text": "Seven."}]}]}"#;
+    let scenario =
+        r#"{"turns": [{"steps": [{"do": [{"mark": "reached"}, {"hold": "go"}]}, {"text": "Seven."}]}]}"#;
     let place = Place::new(scenario)?;
     let service = Service::start(&place)?;
     service.said("serving")?;

@@ -100,5 +100,7 @@ fn stand_in() -> Result<PathBuf, Failure> {
     let own = std::env::current_exe().map_err(broken("where is this program"))?;
     let program = own.with_file_name("fake-claude");
     let there = Path::new(&program).is_file();
-    there.then_some(program).ok_or_else(|| Failure::new("bench: build both programs with `cargo build --bins`"))
+    there
+        .then_some(program)
+        .ok_or_else(|| Failure::new("bench: build both programs with `cargo build --bins`"))
 }

@@ -51,18 +51,21 @@ fn ordinary_line() -> String {
         "content": [{"type": "text", "text": text}],
         "usage": {"input_tokens": 12, "output_tokens": 3, "cache_read_input_tokens": 0},
     });
-    let line = json!({"type": "assistant", "message": message, "session_id": Uuid::nil(), "uuid": Uuid::nil()});
+    let line =
+        json!({"type": "assistant", "message": message, "session_id": Uuid::nil(), "uuid": Uuid::nil()});
     format!("{line}\n")
 }
 
 fn giant_tool_result() -> String {
     let content = json!([{"type": "tool_result", "tool_use_id": "toolu_1", "content": "x".repeat(GIANT)}]);
-    let line = json!({"type": "user", "message": {"role": "user", "content": content}, "session_id": Uuid::nil()});
+    let line =
+        json!({"type": "user", "message": {"role": "user", "content": content}, "session_id": Uuid::nil()});
     format!("{line}\n")
 }
 
 fn giant_answer() -> String {
-    let line = json!({"type": "result", "subtype": "success", "is_error": false, "result": "x".repeat(GIANT)});
+    let line =
+        json!({"type": "result", "subtype": "success", "is_error": false, "result": "x".repeat(GIANT)});
     format!("{line}\n")
 }
 

@@ -6,8 +6,8 @@ use crate::local::http::Answer;
 use crate::local::request::Request;
 use crate::local::store::identity;
 use crate::local::{access, tokens};
-use crate::sdk::wire::{INVOCATION_TOKEN_HEADER, PROTOCOL_VERSION};
 use crate::sdk::wire::file::{Discovery, InstanceInfo, Me, MePrincipal, PrincipalKind};
+use crate::sdk::wire::{INVOCATION_TOKEN_HEADER, PROTOCOL_VERSION};
 
 /// Path of the key set.
 pub const JWKS_PATH: &str = "/.well-known/jwks.json";

@@ -143,7 +143,9 @@ fn downloads(site: &Site) {
     let (run, file) = site.run_with_file(b"1,2,3,4");
     let download = site.bound(&run, "GET", &format!("/files/{file}/content"));
     assert_eq!(site.ok(&download).bytes, b"1,2,3,4");
-    for (range, bytes) in [("bytes=2-3", &b"2,"[..]), ("bytes=5-", b",4"), ("bytes=-1", b"4"), ("bytes=6-99", b"4")] {
+    for (range, bytes) in
+        [("bytes=2-3", &b"2,"[..]), ("bytes=5-", b",4"), ("bytes=-1", b"4"), ("bytes=6-99", b"4")]
+    {
         let reply = site.ok(&download.clone().with("Range", range));
         assert_eq!((reply.status, reply.bytes.as_slice()), (206, bytes), "{range}");
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::site::{SESSION, Run, Site};
+use super::site::{Run, SESSION, Site};
 use crate::support::raw_http::Ask;
 
 /// Makes a good request; the run is the one that it is bound to, a fresh one.
@@ -70,9 +70,7 @@ pub const REQUESTS: &[(&str, Make)] = &[
         let run = site.running();
         (site.message(&run), Some(run))
     }),
-    ("getThread", |site| {
-        bound(site, site.running(), "GET", |run| format!("/threads/{}", run.thread), None)
-    }),
+    ("getThread", |site| bound(site, site.running(), "GET", |run| format!("/threads/{}", run.thread), None)),
     ("setThreadTitle", |site| {
         let path = |run: &Run| format!("/threads/{}/title", run.thread);
         let (ask, run) = bound(site, site.running(), "PUT", path, Some(json!({"title": "Orders"})));
@@ -166,7 +164,8 @@ pub const REQUESTS: &[(&str, Make)] = &[
 
 /// The good request of an operation.
 pub fn make(site: &Site, id: &str) -> (Ask, Option<Run>) {
-    let (_, make) = REQUESTS.iter().find(|(name, _)| *name == id).unwrap_or_else(|| panic!("no request: {id}"));
+    let (_, make) =
+        REQUESTS.iter().find(|(name, _)| *name == id).unwrap_or_else(|| panic!("no request: {id}"));
     make(site)
 }
 

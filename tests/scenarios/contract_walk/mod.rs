@@ -40,9 +40,21 @@ const NEVER_HERE: &[NeverHere] = &[
     (&["createMessage"], 403, "channel_read_only", None, "a run ends before its channel is taken away"),
     (UPLOADS, 403, "channel_read_only", None, "a channel that is not served is not found"),
     (UPLOADS, 415, "unsupported_media_type", None, "every kind of file is taken"),
-    (&["createUpload"], 415, "unsupported_media_type", Some("file_type_denied"), "every kind of file is taken"),
+    (
+        &["createUpload"],
+        415,
+        "unsupported_media_type",
+        Some("file_type_denied"),
+        "every kind of file is taken",
+    ),
     (&["completeUpload"], 413, "payload_too_large", None, "the size was checked when it was announced"),
-    (&["completeUpload"], 409, "conflict", Some("quota_exceeded"), "the quota was taken when it was announced"),
+    (
+        &["completeUpload"],
+        409,
+        "conflict",
+        Some("quota_exceeded"),
+        "the quota was taken when it was announced",
+    ),
     (&["completeUpload"], 409, "conflict", Some("part_conflict"), "a wrong mark is an incomplete upload"),
     (&["downloadFile"], 501, "not_enabled", None, "files are always on"),
     (
@@ -246,7 +258,9 @@ fn walk_missing(site: &Site, id: &str, ask: &Ask) {
         let code = reply.body()["code"].as_str().unwrap().to_owned();
         let token = code == "invocation_token_invalid" && reply.body()["reason"] == "invalid";
         assert!(code == "not_found" || token, "{id} {part}: {reply:?}");
-        for odd in ["x", "..", "%00", "01980000-0000-7000-8000-00000000000g", "01980000000070008000000000000001/.."] {
+        for odd in
+            ["x", "..", "%00", "01980000-0000-7000-8000-00000000000g", "01980000000070008000000000000001/.."]
+        {
             parts[index] = odd.to_owned();
             site.refused_outside(&ask.clone().at(&parts.join("/")), 404);
         }

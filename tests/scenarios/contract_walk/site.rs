@@ -112,8 +112,7 @@ impl Site {
         let judged =
             contract().check_answer(&ask.method, &ask.path, reply.status, media, reply.json.as_ref());
         let id = judged.unwrap_or_else(|fault| panic!("{fault}\n{ask:?}\n{reply:?}"));
-        let headers =
-            contract().check_answer_headers(&ask.method, &ask.path, reply.status, &reply.headers);
+        let headers = contract().check_answer_headers(&ask.method, &ask.path, reply.status, &reply.headers);
         headers.unwrap_or_else(|fault| panic!("{fault}\n{ask:?}\n{reply:?}"));
         self.remember(ask, id, &reply);
         reply
@@ -173,7 +172,8 @@ impl Site {
 
     /// A new thread.
     pub fn thread(&self) -> Uuid {
-        self.ok(&self.person("POST", &format!("/projects/{}/threads", self.channel)).json(&json!({}))).id("id")
+        self.ok(&self.person("POST", &format!("/projects/{}/threads", self.channel)).json(&json!({})))
+            .id("id")
     }
 
     /// A message of the person in a thread.
@@ -261,7 +261,8 @@ impl Site {
         let body = json!({
             "client_msg_id": Uuid::now_v7(), "content_md": "Add them up.", "attachment_file_ids": [upload.id],
         });
-        let id = self.ok(&self.person("POST", &format!("/threads/{thread}/messages")).json(&body)).id("run_id");
+        let id =
+            self.ok(&self.person("POST", &format!("/threads/{thread}/messages")).json(&body)).id("run_id");
         (Run { id, thread, token: self.operator().newest_token(id).unwrap() }, upload.id)
     }
 

@@ -71,7 +71,11 @@ fn starts(site: &Site) {
     let answer = held.join().unwrap().unwrap();
     assert_eq!(answer.status, 200);
     assert_eq!(site.ok(&start).json, answer.json, "the stored answer");
-    site.refused(&with("model", json!("opus")).with("Idempotency-Key", key_of(&start)), 422, "idempotency_key_reuse");
+    site.refused(
+        &with("model", json!("opus")).with("Idempotency-Key", key_of(&start)),
+        422,
+        "idempotency_key_reuse",
+    );
     site.refused(&site.start(&run), 409, "already_started");
     let stopped = site.queued();
     site.ok(&site.person("POST", &format!("/runs/{}/cancel", stopped.id)));
@@ -114,7 +118,8 @@ fn documents(site: &Site) {
 }
 
 fn finishes(site: &Site) {
-    let finish = |run: &Run, body: Value| site.bound(run, "POST", &format!("/runs/{}/finish", run.id)).json(&body);
+    let finish =
+        |run: &Run, body: Value| site.bound(run, "POST", &format!("/runs/{}/finish", run.id)).json(&body);
     let run = site.running();
     site.refused(&finish(&run, json!({"state": "running"})), 400, "validation_failed");
     site.refused(&finish(&run, json!({"state": "failed", "reason": "bad luck"})), 400, "validation_failed");
@@ -132,7 +137,8 @@ fn finishes(site: &Site) {
 fn sessions(site: &Site) {
     let run = site.running();
     let path = format!("/runs/{}/agent-session", run.id);
-    let put = |body: Value, version: &str| site.bound(&run, "PUT", &path).with("If-Match", version).json(&body);
+    let put =
+        |body: Value, version: &str| site.bound(&run, "PUT", &path).with("If-Match", version).json(&body);
     let same = json!({"external_session_ref": SESSION, "started": true});
     let moved = site.refused(&put(same.clone(), "\"9\""), 412, "version_conflict");
     assert_eq!(moved.body()["current"]["version"], 1);
@@ -187,7 +193,10 @@ fn titles(site: &Site) {
     let manual = site.person("PUT", &path).json(&json!({"title": "Mine"})).with("If-Match", "\"2\"");
     site.ok(&manual);
     site.refused(&by_agent("Orders", 3), 409, "title_manual");
-    assert_eq!(site.ok(&site.person("GET", &format!("/threads/{}", run.thread))).header("etag"), Some("\"3\""));
+    assert_eq!(
+        site.ok(&site.person("GET", &format!("/threads/{}", run.thread))).header("etag"),
+        Some("\"3\"")
+    );
 }
 
 fn messages(site: &Site) {
@@ -236,7 +245,8 @@ fn by_the_person(site: &Site, attached: Uuid) {
     other["client_msg_id"] = json!(Uuid::now_v7());
     other["attachment_file_ids"] = json!([attached]);
     site.refused_because(&post(&other), 409, "conflict", "file_not_attachable");
-    let away = site.ok(&site.person("POST", &format!("/projects/{}/threads", site.other_channel)).json(&json!({})));
+    let away =
+        site.ok(&site.person("POST", &format!("/projects/{}/threads", site.other_channel)).json(&json!({})));
     site.operator().unbind(site.other_channel).unwrap();
     let late = site.person("POST", &format!("/threads/{}/messages", away.id("id")));
     let body = json!({"client_msg_id": Uuid::now_v7(), "content_md": "Still there?"});

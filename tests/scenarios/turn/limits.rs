@@ -140,10 +140,7 @@ fn a_gap_asks_for_open_runs() {
 /// A key that is not known after the reload: the event is left, and looked at again later.
 #[test]
 fn an_event_with_an_unknown_key_comes_again() {
-    let setup = Setup {
-        adapter: vec!["jwks_refresh_min_interval = \"300ms\"".into()],
-        ..setup(&[])
-    };
+    let setup = Setup { adapter: vec!["jwks_refresh_min_interval = \"300ms\"".into()], ..setup(&[]) };
     let world = World::with(setup);
     let (thread, run) = world.asks("one");
     world.ends_as(run, RunState::Completed, None);
