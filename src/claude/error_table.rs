@@ -63,6 +63,7 @@ struct Row {
 }
 
 /// HTTP status codes of the model's service that have a row.
+const BAD_REQUEST: u16 = 400;
 const UNAUTHORIZED: u16 = 401;
 const FORBIDDEN: u16 = 403;
 const NOT_FOUND: u16 = 404;
@@ -79,6 +80,10 @@ const REFUSED: [&str; 5] = [
     "verification_required",
     "cloud_credential_error",
 ];
+
+/// The service does not take the session's history, for example after a process that died during a tool call; each
+/// later turn of the session would fail the same way (C3-05).
+pub const HISTORY_REFUSED: &str = "history_refused";
 
 /// The sentence of a limit whose end is unknown.
 const LIMIT_SENTENCE: &str = "The usage limit of the agent's account is reached. Please try again later.";
@@ -177,6 +182,15 @@ const TABLE: &[Row] = &[
         reason: Reason::Error,
         sentence: Some("The model declined to answer this message."),
         holds: |facts| facts.stop == "refusal",
+    },
+    Row {
+        code: HISTORY_REFUSED,
+        reason: Reason::Error,
+        sentence: Some(
+            "The model's service refused the conversation as it is. Write again to go on with a fresh session, or start \
+             a new thread.",
+        ),
+        holds: |facts| facts.status == BAD_REQUEST,
     },
     Row {
         code: "service_error",

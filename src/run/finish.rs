@@ -72,11 +72,8 @@ pub fn finish(mut run: Run, end: &End) -> Outcome {
         _ => {}
     }
     ladder::clear_away(&mut run);
-    match tell(&mut run, end.clone()) {
-        Ok(()) => {
-            close(run);
-            Outcome::Ended
-        }
+    match tell(&mut run, end.clone()).and_then(|()| close(&mut run)) {
+        Ok(()) => Outcome::Ended,
         Err(left) if left.cause == Cause::Detached => Outcome::Detached,
         // What was not said is durable; the next life of the run says it.
         Err(left) => {
@@ -276,13 +273,16 @@ fn propose_title(run: &mut Run) -> Result<(), End> {
     }
 }
 
-/// The server knows: the run leaves inbox, records and directories.
-fn close(mut run: Run) {
-    if let Err(fault) = run.store.close(run.run_id) {
-        log::error!("code=store_failed run={} error={}", run.run_id, fault.code());
-        return;
+/// The server knows: the run leaves directories, inbox and records, in this order, so that a crash in between
+/// leaves something from which the next life of the runner does the rest.
+fn close(run: &mut Run) -> Result<(), End> {
+    answer_files::forget_all(run);
+    let state = &run.shared.state;
+    for directory in [state.run_temp(run.run_id), state.run_outgoing(run.run_id)] {
+        // A missing directory is the aim; what cannot be removed is left to the retention.
+        let _ = std::fs::remove_dir_all(directory);
     }
-    answer_files::forget_all(&run);
+    run.store.close(run.run_id).map_err(|fault| run.end_of_store(fault))?;
     if let Some(record) = run.record.take() {
         for process in &record.get().processes {
             let files = run.shared.state.process(run.run_id, process.session, process.number);
@@ -293,10 +293,6 @@ fn close(mut run: Run) {
             log::error!("code=record_not_removed run={} error={}", run.run_id, fault.kind());
         }
     }
-    let state = &run.shared.state;
-    for directory in [state.run_temp(run.run_id), state.run_outgoing(run.run_id)] {
-        // A missing directory is the aim; what cannot be removed is left to the retention.
-        let _ = std::fs::remove_dir_all(directory);
-    }
     run.locks.release();
+    Ok(())
 }

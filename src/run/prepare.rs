@@ -237,7 +237,8 @@ fn context(run: &Run) -> Result<RunContext, End> {
     if same { Ok(context) } else { Err(End::by(Cause::ContextUnavailable)) }
 }
 
-/// Both directories of `--add-dir`, the CLI's own one, and those of the recordings exist before the turn.
+/// Both directories of `--add-dir`, the CLI's own one, and those of the recordings exist before the turn. They
+/// are touched, so that the retention does not take an old empty one away before the turn uses it.
 fn make_directories(run: &Run, args: &TurnArgs) -> Result<(), End> {
     let state = &run.shared.state;
     let all = [
@@ -247,7 +248,9 @@ fn make_directories(run: &Run, args: &TurnArgs) -> Result<(), End> {
         state.organization_config(),
     ];
     for directory in all {
-        private::create_dir_all(&directory).map_err(|fault| run.end_of_file(&fault))?;
+        private::create_dir_all(&directory)
+            .and_then(|()| private::touch(&directory))
+            .map_err(|fault| run.end_of_file(&fault))?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::sdk::wire::Time;
 use crate::sdk::wire::run::{BillingMode, CostReport, FollowupState, RunMetrics, RunState, ToolClass};
-use crate::sys::atomic_file;
+use crate::sys::{atomic_file, crash};
 
 /// Version of the record's shape; a record of another one is set aside, not guessed at.
 pub const RECORD_VERSION: u32 = 1;
@@ -235,9 +235,13 @@ impl RecordFile {
     /// # Errors
     /// The file cannot be removed.
     pub fn remove(self) -> io::Result<()> {
+        crash::point(|| "before record is removed".to_owned());
         match std::fs::remove_file(&self.path) {
             Err(fault) if fault.kind() != io::ErrorKind::NotFound => Err(fault),
-            _ => Ok(()),
+            _ => {
+                crash::point(|| "after record is removed".to_owned());
+                Ok(())
+            }
         }
     }
 

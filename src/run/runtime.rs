@@ -1,14 +1,13 @@
 //! The CLI as a program: where it is and which version, looked at again when the file changes.
 
-use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use crate::claude::environment::{clean_path, find_program};
 use crate::claude::version::{self, Probed, VersionProbe};
 use crate::config::Config;
-use crate::sys::process::run_probe;
 
 /// The CLI of `runner.claude_bin`.
 pub struct Runtime {
@@ -16,7 +15,10 @@ pub struct Runtime {
     path: Vec<PathBuf>,
     limit: Duration,
     home: OsString,
+    /// Held while the program is asked, which may take `limit`.
     probe: Mutex<VersionProbe>,
+    /// The newest answer; never held for long.
+    last: Mutex<Option<Probed>>,
 }
 
 impl Runtime {
@@ -30,6 +32,7 @@ impl Runtime {
             limit: config.runner.cli_probe_timeout,
             home: value("HOME").unwrap_or_default(),
             probe: Mutex::default(),
+            last: Mutex::default(),
         }
     }
 
@@ -38,27 +41,38 @@ impl Runtime {
         find_program(&self.name, &self.path)
     }
 
-    /// The version now; the program is run only when its file differs from the last time.
+    /// The version now; the program is run only when its file differs from the last time. Waits while another
+    /// thread asks it.
     pub fn probed(&self) -> Probed {
-        let Some(program) = self.program() else { return version::verdict(None) };
-        // A panic in a probe leaves an older, still true result behind.
-        let mut probe = self.probe.lock().unwrap_or_else(PoisonError::into_inner);
-        probe.check(&program, |args| self.run(&program, args))
+        let probed = self.ask();
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(probed);
+        probed
     }
 
-    /// Whether the program's file differs from the last answer, or there is none yet.
+    /// The newest answer, whoever asked; never waits for the program.
+    pub fn last(&self) -> Option<Probed> {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the program's file differs from the last answer, or there is none yet. A program that is being
+    /// asked is not waited for: its answer is on its way.
     pub fn changed(&self) -> bool {
-        let probe = self.probe.lock().unwrap_or_else(PoisonError::into_inner);
+        let probe = match self.probe.try_lock() {
+            Ok(probe) => probe,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
         self.program().is_none_or(|program| !probe.knows(&program))
     }
 
-    fn run(&self, program: &std::path::Path, args: Vec<OsString>) -> Option<Vec<u8>> {
-        let path = std::env::join_paths(&self.path).unwrap_or_default();
-        let env = vec![(OsString::from("PATH"), path), (OsString::from("HOME"), self.home.clone())];
-        let cwd = std::path::Path::new(OsStr::new("/"));
-        run_probe(program, &args, &env, cwd, self.limit)
-            .ok()
-            .filter(|out| out.exit.is_some())
-            .map(|out| out.stdout)
+    fn ask(&self) -> Probed {
+        let Some(program) = self.program() else { return version::verdict(None) };
+        // A panic in a probe leaves an older, still true result behind.
+        let mut probe = self.probe.lock().unwrap_or_else(PoisonError::into_inner);
+        probe.check(&program, |args| {
+            let path = std::env::join_paths(&self.path).unwrap_or_default();
+            let env = [(OsString::from("PATH"), path), (OsString::from("HOME"), self.home.clone())];
+            version::ask_program(&program, &args, &env, Path::new("/"), self.limit)
+        })
     }
 }

@@ -3,7 +3,6 @@
 use uuid::Uuid;
 
 use super::courier::Done;
-use crate::claude::version::Probed;
 use crate::run::RunSays;
 use crate::sdk::gateway::GatewayEvent;
 use crate::sdk::heartbeat::HeartbeatEvent;
@@ -20,7 +19,7 @@ pub enum Event {
     /// The operating system asks for something.
     Signal(SignalSeen),
     /// The CLI's version was looked at.
-    Probed(Probed),
+    Probed,
     /// A run thread says something.
     Run(Uuid, RunSays),
 }

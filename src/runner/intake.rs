@@ -110,15 +110,7 @@ impl Runner {
     fn on_invocation(&mut self, event: Event) -> Result<Handled, StoreError> {
         let at = EventRef::from(&event);
         let Ok(invocation) = serde_json::from_value::<AgentInvocation>(event.payload.clone()) else {
-            let run_id = event.payload.get("run_id").and_then(Value::as_str);
-            return match run_id.and_then(|id| Uuid::parse_str(id).ok()) {
-                Some(run_id) => self.refuse(&at, run_id, Cause::EventMalformed),
-                None => {
-                    log::warn!("code=event_malformed seq={}", event.seq);
-                    self.store.mark_event_handled(&at)?;
-                    Ok(Handled::Done)
-                }
-            };
+            return self.unreadable_invocation(&at, &event.payload);
         };
         let Some(verifier) = &self.verifier else { return Ok(Handled::Left) };
         match verifier.check(&invocation.invocation_token, &invocation, Time::now()) {
@@ -128,6 +120,18 @@ impl Runner {
                 self.refuse(&at, invocation.run_id, Cause::InvalidToken)
             }
             Verdict::Valid(claims) | Verdict::Expired(claims) => self.accept(at, invocation, &claims),
+        }
+    }
+
+    /// An invocation that does not fit the contract: its run is ended when it can be told which one it is. One
+    /// without a token fails the first point of the token's check.
+    fn unreadable_invocation(&mut self, at: &EventRef, payload: &Value) -> Result<Handled, StoreError> {
+        let run_id = payload.get("run_id").and_then(Value::as_str).and_then(|id| Uuid::parse_str(id).ok());
+        let has_token = payload.get("invocation_token").is_some_and(Value::is_string);
+        match run_id {
+            Some(run_id) if has_token => self.refuse(at, run_id, Cause::EventMalformed),
+            Some(run_id) => self.refuse(at, run_id, Cause::InvalidToken),
+            None => self.malformed(at),
         }
     }
 

@@ -9,6 +9,7 @@
 
 mod clock;
 pub mod courier;
+mod ending;
 pub mod event;
 mod fault;
 mod intake;
@@ -25,7 +26,6 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, select_biased, unbounded};
 use uuid::Uuid;
 
-use crate::claude::version::Probed;
 use crate::config::Config;
 use crate::run::state_dir::StateDir;
 use crate::run::workspace::Workspaces;
@@ -38,6 +38,7 @@ use crate::sdk::store::Store;
 use crate::sdk::verify::Verifier;
 use crate::sdk::wire;
 use crate::sdk::wire::file::PrincipalKind;
+use crate::sdk::wire::heartbeat::AgentState;
 use crate::sys::lock::FileLock;
 use crate::sys::notify::service_notify;
 use crate::sys::private;
@@ -52,12 +53,6 @@ pub use fault::RunnerFault;
 
 /// Longest time that polls may be answered `superseded_poll` before a runner without live turns gives up.
 const SUPERSEDED_LIMIT: Duration = Duration::from_secs(5 * 60);
-
-/// Longest wait for the lock of the state directory: far longer than a fork takes to become a program.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-
-/// How often the lock is looked at meanwhile.
-const LOCK_LOOK: Duration = Duration::from_millis(20);
 
 /// Most events of one answer of the long poll: small enough to be stored between two signals.
 const MAX_EVENTS: u32 = 100;
@@ -107,7 +102,6 @@ pub struct Runner {
     late_tokens: HashMap<Uuid, crate::sdk::bound::TokenCell>,
     /// Events whose `kid` is unknown until the keys are loaded.
     waiting_for_keys: Vec<wire::event::Event>,
-    probed: Option<Probed>,
     position: Option<i64>,
     /// The next poll asks for everything unacknowledged again.
     look_again: bool,
@@ -130,7 +124,7 @@ struct Inbound {
     gateway: Receiver<GatewayEvent>,
     courier: Receiver<Done>,
     heartbeat: Receiver<HeartbeatEvent>,
-    probe: Receiver<Probed>,
+    probe: Receiver<()>,
 }
 
 /// What the others are given to speak into.
@@ -139,7 +133,7 @@ struct Outbound {
     runs: Sender<(Uuid, RunSays)>,
     gateway: Sender<GatewayEvent>,
     heartbeat: Sender<HeartbeatEvent>,
-    probe: Sender<Probed>,
+    probe: Sender<()>,
 }
 
 impl Runner {
@@ -157,7 +151,7 @@ impl Runner {
         for directory in state.directories() {
             private::create_dir_all(&directory).map_err(RunnerFault::StateDir)?;
         }
-        let lock = own(&state).map_err(RunnerFault::StateDir)?.ok_or(RunnerFault::StateDirInUse)?;
+        let lock = ending::own(&state).map_err(RunnerFault::StateDir)?.ok_or(RunnerFault::StateDirInUse)?;
         let store = Store::open(&state.inbox()).map_err(RunnerFault::Store)?;
         if store.moved_aside().is_some() {
             log::error!("code=inbox_damaged_moved_aside");
@@ -183,7 +177,6 @@ impl Runner {
             parked: HashMap::new(),
             late_tokens: HashMap::new(),
             waiting_for_keys: Vec::new(),
-            probed: None,
             position: None,
             look_again: false,
             events_lost: false,
@@ -245,7 +238,7 @@ impl Runner {
             recv(inbound.runs) -> said => said.ok().map(|(run_id, event)| Event::Run(run_id, event)),
             recv(inbound.gateway) -> event => event.ok().map(Event::Gateway),
             recv(inbound.courier) -> done => done.ok().map(Event::Courier),
-            recv(inbound.probe) -> probed => probed.ok().map(Event::Probed),
+            recv(inbound.probe) -> done => done.ok().map(|()| Event::Probed),
             recv(inbound.heartbeat) -> event => event.ok().map(Event::Heartbeat),
             default(self.due.wait()) => None,
         }
@@ -258,10 +251,7 @@ impl Runner {
             Event::Gateway(event) => self.on_gateway(event),
             Event::Courier(done) => return self.on_done(done),
             Event::Heartbeat(event) => self.on_heartbeat(&event),
-            Event::Probed(probed) => {
-                self.probed = Some(probed);
-                self.beat();
-            }
+            Event::Probed => self.beat(),
         }
         Ok(())
     }
@@ -290,37 +280,6 @@ impl Runner {
         // Looked at below, and with every heartbeat after it.
         self.due.superseded.take_if_due(now);
         self.check_superseded(now)
-    }
-
-    fn on_signal(&mut self, seen: SignalSeen) {
-        match seen {
-            SignalSeen::Terminate | SignalSeen::Interrupt if self.phase == Phase::Stopping => {
-                log::warn!("code=stopped_at_once");
-                self.due.stop.set(Instant::now());
-            }
-            SignalSeen::Terminate | SignalSeen::Interrupt => self.begin_stop(),
-            SignalSeen::Hangup => log::info!("code=hangup_ignored"),
-        }
-    }
-
-    fn begin_stop(&mut self) {
-        log::info!("code=runner_stopping runs={}", self.table.len());
-        service_notify("STOPPING=1");
-        self.phase = Phase::Stopping;
-        self.goodbye_said = self.heartbeats.is_none();
-        self.beat();
-        if let Some(gateway) = self.gateway.take() {
-            gateway.stop();
-        }
-        for (_, handle) in self.table.iter() {
-            handle.cancel.detach();
-        }
-        self.due.stop.set(Instant::now() + self.shared.config.runner.stop_grace);
-    }
-
-    fn has_stopped(&self) -> bool {
-        let done = self.table.is_empty() && self.goodbye_said;
-        self.phase == Phase::Stopping && (done || self.due.stop.is_due(Instant::now()))
     }
 
     fn on_done(&mut self, done: Done) -> Result<(), RunnerFault> {
@@ -411,15 +370,6 @@ impl Runner {
         self.poll();
     }
 
-    fn on_superseded(&mut self) {
-        let now = Instant::now();
-        if self.superseded_since.is_none() {
-            self.superseded_since = Some(now);
-            self.due.superseded.set(now + self.superseded_limit);
-            self.beat();
-        }
-    }
-
     /// Asks the gateway thread for the next answer: at once while draining, with a wait otherwise.
     fn poll(&mut self) {
         if let Some(gateway) = &self.gateway {
@@ -428,21 +378,19 @@ impl Runner {
         }
     }
 
-    fn check_superseded(&mut self, now: Instant) -> Result<(), RunnerFault> {
-        let limit = self.superseded_limit;
-        let long = self.superseded_since.is_some_and(|since| now.duration_since(since) >= limit);
-        if long && self.table.turns() == 0 {
-            return Err(RunnerFault::Superseded);
-        }
-        Ok(())
-    }
-
     fn on_heartbeat(&mut self, event: &HeartbeatEvent) {
-        self.goodbye_said |= self.phase == Phase::Stopping;
-        match event {
-            HeartbeatEvent::Acked(ack) => self.set_interval(ack.heartbeat_interval_ms),
-            HeartbeatEvent::Failed { code } => log::warn!("code=heartbeat_failed error={code}"),
-        }
+        let state = match event {
+            HeartbeatEvent::Acked { state, ack } => {
+                self.set_interval(ack.heartbeat_interval_ms);
+                state
+            }
+            HeartbeatEvent::Failed { state, code } => {
+                log::warn!("code=heartbeat_failed error={code}");
+                state
+            }
+        };
+        // One that was sent before the stop says nothing of it.
+        self.goodbye_said |= *state == AgentState::Stopping;
     }
 
     fn set_interval(&mut self, wanted_ms: Option<u64>) {
@@ -459,7 +407,8 @@ impl Runner {
             superseded: self.superseded_since.is_some(),
         };
         if let Some(heartbeats) = &self.heartbeats {
-            heartbeats.send_now(readiness::heartbeat(&self.shared, self.probed, snapshot));
+            let probed = self.shared.runtime.last();
+            heartbeats.send_now(readiness::heartbeat(&self.shared, probed, snapshot));
             service_notify("WATCHDOG=1");
         }
         self.due.heartbeat.set(Instant::now() + self.heartbeat_interval);
@@ -469,8 +418,9 @@ impl Runner {
     fn probe_in_background(&self) -> std::io::Result<()> {
         let (shared, out) = (Arc::clone(&self.shared), self.outbound.probe.clone());
         let probe = move || {
+            shared.runtime.probed();
             // Main has gone: the runner stops.
-            let _ = out.send(shared.runtime.probed());
+            let _ = out.send(());
         };
         std::thread::Builder::new().name("probe".into()).spawn(probe).map(|_| ())
     }
@@ -491,19 +441,6 @@ impl Runner {
         }
         self.courier.stop();
         log::info!("code=runner_stopped");
-    }
-}
-
-/// Takes the state directory. A former runner that has just gone may live on for a moment in a child that it
-/// was about to start, which holds the lock until its exec.
-fn own(state: &StateDir) -> std::io::Result<Option<FileLock>> {
-    let begin = Instant::now();
-    loop {
-        let lock = FileLock::try_acquire(&state.runner_lock())?;
-        if lock.is_some() || begin.elapsed() >= LOCK_PATIENCE {
-            return Ok(lock);
-        }
-        std::thread::park_timeout(LOCK_LOOK);
     }
 }
 

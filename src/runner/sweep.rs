@@ -2,6 +2,9 @@
 //!
 //! Recordings and prompts go file by file; a run's `tmp` and `outgoing` directories and an incoming file go
 //! as a whole, once their newest entry is old. Nothing of a run that is active or has a turn record goes.
+//!
+//! A directory that a run has just made, or has just touched because it will need it, is young and stays, also
+//! while it is empty: runs are prepared while this works.
 
 use std::collections::HashSet;
 use std::fs;
@@ -28,10 +31,11 @@ pub fn sweep(state: &StateDir, retention: Duration, active: &HashSet<Uuid>) {
         }
     }
     for thread in entries(&state.files()) {
+        let is_young = is_young(&thread, limit);
         for file in entries(&thread) {
             sweep_whole(&file, limit, &HashSet::new());
         }
-        remove_empty(&thread, limit);
+        remove_if_empty(&thread, is_young);
     }
 }
 
@@ -44,13 +48,14 @@ pub fn remove_run(state: &StateDir, run_id: Uuid) {
 }
 
 fn sweep_session(directory: &Path, limit: SystemTime, active: &HashSet<Uuid>) {
+    let is_young = is_young(directory, limit);
     for file in entries(directory) {
         let kept = run_of(&file).is_some_and(|run_id| active.contains(&run_id));
         if !kept && newest(&file, MAX_DEPTH) < limit {
             remove(&file);
         }
     }
-    remove_empty(directory, limit);
+    remove_if_empty(directory, is_young);
 }
 
 fn sweep_whole(directory: &Path, limit: SystemTime, active: &HashSet<Uuid>) {
@@ -91,9 +96,14 @@ fn remove(path: &Path) {
     }
 }
 
-/// A young directory stays: a run that is being prepared has made it and has not put anything in yet.
-fn remove_empty(directory: &Path, limit: SystemTime) {
-    if newest(directory, 0) < limit {
+/// Whether the directory itself was changed or touched since `limit`. Asked before anything in it is deleted,
+/// which changes it too.
+fn is_young(directory: &Path, limit: SystemTime) -> bool {
+    newest(directory, 0) >= limit
+}
+
+fn remove_if_empty(directory: &Path, is_young: bool) {
+    if !is_young {
         // Refused for a directory that still holds something, which is what is wanted.
         let _ = fs::remove_dir(directory);
     }
@@ -140,19 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_directory_of_a_run_that_is_being_prepared_stays() {
+    fn an_empty_directory_goes_only_when_it_is_old() {
         let dir = TempDir::new().unwrap();
         let state = StateDir::new(dir.path());
-        let (young, old) = (Uuid::from_u128(1), Uuid::from_u128(2));
-        for id in [young, old] {
-            private::create_dir_all(&state.session(id)).unwrap();
-            private::create_dir_all(&state.thread_inbox(id)).unwrap();
+        let (fresh, old) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let directories = |id| [state.session(id), state.thread_inbox(id)];
+        for directory in [directories(fresh), directories(old)].concat() {
+            private::create_dir_all(&directory).unwrap();
         }
-        age_directory(&state.session(old), 20);
-        age_directory(&state.thread_inbox(old), 20);
+        directories(old).iter().for_each(|directory| age_directory(directory, 20));
         sweep(&state, DAY * 14, &HashSet::new());
-        assert!(state.session(young).exists() && state.thread_inbox(young).exists());
-        assert!(!state.session(old).exists() && !state.thread_inbox(old).exists());
+        assert!(directories(fresh).iter().all(|directory| directory.exists()), "a run is being prepared");
+        assert!(directories(old).iter().all(|directory| !directory.exists()));
     }
 
     #[test]

@@ -123,6 +123,10 @@ fn meaning(problem: &Problem) -> Meaning {
     }
 }
 
+fn is_invalid(problem: &Problem) -> bool {
+    problem.is_because(code::INVOCATION_TOKEN_INVALID, reason::INVALID)
+}
+
 /// Who deals with a superseded token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Superseded {
@@ -195,6 +199,10 @@ impl Bound {
                 Meaning::UseNewest if may_use_newest && self.token.generation() != generation => {
                     may_use_newest = false;
                 }
+                // A start that needs another token than the server's newest one will never be allowed.
+                Meaning::Renew if superseded == Superseded::Report && is_invalid(&problem) => {
+                    return Err(RunError::Problem(problem));
+                }
                 Meaning::Renew | Meaning::UseNewest => return Err(RunError::Hold(HoldReason::TokenRefused)),
                 Meaning::Hold(reason) => return Err(RunError::Hold(reason)),
                 Meaning::Ended => return Err(RunError::Ended),
@@ -244,7 +252,8 @@ impl Bound {
     }
 
     /// `startRun` with the stored key and the stored body. An expired token is renewed once; a superseded one
-    /// comes back as the problem, because the caller then releases what it holds and waits.
+    /// comes back as the problem, because the caller then releases what it holds and waits, and so does one that
+    /// is invalid also after a renewal, which ends the run (M2-34 note 5).
     pub fn start_run(&self, key: Uuid, body: &RunStart) -> Result<RunStarted, RunError> {
         let path = format!("/runs/{}/start", self.run_id);
         let operation = Operation::json(Method::POST, path, body)?.key(key);

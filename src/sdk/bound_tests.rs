@@ -216,6 +216,14 @@ fn start_is_repeated_unchanged_renews_once_and_reports_superseded() {
 }
 
 #[test]
+fn a_start_whose_renewed_token_is_invalid_too_is_refused() {
+    let grant = answer(200, json!({"invocation_token": token("j-2")}));
+    let bench = bench(vec![invalid("invalid"), grant, invalid("invalid")]);
+    let error = bench.bound.start_run(Uuid::now_v7(), &start_body()).unwrap_err();
+    assert!(error.problem().unwrap().is_because("invocation_token_invalid", "invalid"));
+}
+
+#[test]
 fn an_answer_about_another_run_is_no_answer() {
     let other = json!({"run": run_info(Uuid::now_v7(), "running"),
         "agent_session": {"external_session_ref": "s", "started": false, "version": 1}});

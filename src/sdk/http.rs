@@ -14,6 +14,7 @@ use ureq::{Agent, Body, Proxy};
 
 use super::error::{ApiError, ApiResult, TransportError};
 use super::tls::Roots;
+use crate::sys::crash;
 
 /// Longest name resolution; a resolver that is slower than this is down.
 const RESOLVE_LIMIT: Duration = Duration::from_secs(10);
@@ -144,10 +145,12 @@ impl Http {
     /// Sends and gives the answer with its body still on the way.
     pub fn open(&self, request: &Outgoing<'_>) -> ApiResult<Response<Body>> {
         let agent = self.agent()?;
+        crash::point(|| place("before", request));
         let result = match request.body {
             Some(bytes) => build(request, bytes).and_then(|r| agent.run(self.timed(&agent, r, request))),
             None => build(request, ()).and_then(|r| agent.run(self.timed(&agent, r, request))),
         };
+        crash::point(|| place("after", request));
         result.map_err(|error| self.failure(&error))
     }
 
@@ -279,6 +282,11 @@ fn classify(error: &ureq::Error) -> TransportError {
         ureq::Error::Protocol(_) => TransportError::Garbage,
         _ => TransportError::Broken,
     }
+}
+
+fn place(when: &str, request: &Outgoing<'_>) -> String {
+    let path = request.url.splitn(4, '/').nth(3).unwrap_or_default();
+    format!("{when} {} /{}", request.method, crash::shape(path))
 }
 
 /// A header value that debug output hides.

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::private;
+use super::{crash, private};
 
 /// Writes `bytes` to `path`: a private file (0600) beside it, fsync, rename, fsync of the directory.
 ///
@@ -15,6 +15,7 @@ use super::private;
 /// Whatever the file system answers; the old file is then untouched and no temporary file is left, except
 /// when only the last step, the fsync of the directory, failed.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    crash::point(|| place("before", path));
     let (directory, temporary) = beside(path)?;
     let written = fill(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
     if let Err(error) = written {
@@ -22,7 +23,14 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         let _ = fs::remove_file(&temporary);
         return Err(error);
     }
-    File::open(directory)?.sync_all()
+    File::open(directory)?.sync_all()?;
+    crash::point(|| place("after", path));
+    Ok(())
+}
+
+fn place(when: &str, path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    format!("{when} file {}", crash::shape(&name))
 }
 
 /// The directory of `path` and a fresh hidden name in it.

@@ -6,6 +6,7 @@
 
 pub mod atomic_file;
 pub mod beneath;
+pub mod crash;
 pub mod lock;
 pub mod notify;
 pub mod pidfd;

@@ -39,6 +39,14 @@ pub fn create_dir_all(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Says that `directory` was just needed: its times are those of this moment.
+///
+/// # Errors
+/// The file system's answer.
+pub fn touch(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.set_modified(std::time::SystemTime::now())
+}
+
 /// Creates the new file `path` for reading and writing, mode 0600.
 ///
 /// # Errors

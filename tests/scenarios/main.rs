@@ -11,7 +11,13 @@ mod contract;
 #[cfg(test)]
 mod contract_walk;
 #[cfg(test)]
+mod core;
+#[cfg(all(test, feature = "crash-points"))]
+mod crash;
+#[cfg(test)]
 mod faults;
+mod files;
+#[cfg(test)]
 mod files;
 #[cfg(test)]
 mod happy_path;
@@ -20,9 +26,15 @@ mod hostile;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
+mod page;
+mod readme;
+#[cfg(test)]
 mod real_cli;
+#[cfg(test)]
+mod soak;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
 mod tokens;
+#[cfg(test)]
 mod turn;

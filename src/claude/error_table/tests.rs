@@ -30,7 +30,8 @@ fn each_error_has_its_reason() {
         ("aborted_tools", 0, "", "runtime_error", "interrupted"),
         ("aborted_streaming", 0, "", "runtime_error", "interrupted"),
         ("", 0, "", "runtime_error", "turn_failed"),
-        ("a_new_reason", 400, "a_new_category", "runtime_error", "turn_failed"),
+        ("api_error", 400, "unknown", "runtime_error", "history_refused"),
+        ("a_new_reason", 418, "a_new_category", "runtime_error", "turn_failed"),
     ];
     for (terminal, status, category, reason, code) in rows {
         let got = classify(&result(terminal, status), Some(category), None);
@@ -39,7 +40,7 @@ fn each_error_has_its_reason() {
     }
     let refusal = TurnResult { stop_reason: Some("refusal".into()), ..result("api_error", 0) };
     assert_eq!(classify(&refusal, Some("invalid_request"), None).code, "refused_by_model");
-    assert_eq!(codes().count(), 14);
+    assert_eq!(codes().count(), 15);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::process::Ended;
 use super::{Turn, session, stdin};
-use crate::claude::error_table::{Failure, Reason, StartFault, start_fault};
+use crate::claude::error_table::{Failure, HISTORY_REFUSED, Reason, StartFault, start_fault};
 use crate::claude::message;
 use crate::claude::progress::{Effect, FailedTurn, Outcome};
 use crate::run::end::{Cause, End};
@@ -210,10 +210,15 @@ pub fn settle(run: &mut Run, turn: &mut Turn, end: &End) -> Result<(), End> {
     if end.cause == Cause::Completed {
         run.title = turn.title.take();
     }
-    if end.cause == Cause::ContextFull {
+    if end.cause == Cause::ContextFull || history_refused(turn) {
         session::report_fresh(run)?;
     }
     Ok(())
+}
+
+/// Whether the service refused the session as it is: a thread must not fail the same way for ever (C3-05).
+fn history_refused(turn: &Turn) -> bool {
+    matches!(turn.progress.outcome(), Some(Outcome::Failed(failure)) if failure.code == HISTORY_REFUSED)
 }
 
 /// The last words of the live document: leftover steps, and how a failed turn ended (M2-34 note 14).
@@ -221,10 +226,9 @@ fn end_document(run: &mut Run, turn: &mut Turn, end: &End) {
     let mask = run.mask.clone();
     let mut sink = Sink { document: &mut run.document, mask: &|text| mask.apply(text), now: Time::now() };
     turn.live_box.end(StepStatus::Cancelled, &mut sink);
-    let failed = end.finish().is_some_and(|(state, _)| state == RunState::Failed);
-    if failed {
+    if let Some((RunState::Failed, Some(reason))) = end.finish() {
         let exit = turn.exit.map_or_else(|| "unknown".to_owned(), exit_text);
-        turn.live_box.status_step(end.cause.row().code, &[("exit", &exit)], &mut sink);
+        turn.live_box.status_step(&reason, &[("exit", &exit)], &mut sink);
     }
 }
 

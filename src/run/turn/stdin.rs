@@ -14,7 +14,7 @@ use crate::run::Run;
 use crate::run::end::{Cause, End};
 use crate::run::record::{LineRecord, Purpose};
 use crate::run::state_dir::ProcessFiles;
-use crate::sys::private;
+use crate::sys::{crash, private};
 
 /// Sends the first line of a process: its texts and the closing text.
 pub fn send_first(run: &mut Run, turn: &Turn, uuid: Uuid) -> Result<(), End> {
@@ -68,7 +68,9 @@ fn write(run: &mut Run, line: &str) -> Result<(), End> {
         file.sync_data()
     });
     stored.map_err(|fault| run.end_of_file(&fault))?;
+    crash::point(|| "before line".to_owned());
     push(run, line);
+    crash::point(|| "after line".to_owned());
     Ok(())
 }
 

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::sys::crash;
+
 pub use error::StoreError;
 pub(super) use row::{all, json, json_text, one, opt_json, uuid};
 
@@ -100,7 +102,9 @@ impl Store {
     ) -> Result<T, StoreError> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let value = work(&transaction)?;
+        crash::point(|| "before commit".to_owned());
         transaction.commit()?;
+        crash::point(|| "after commit".to_owned());
         Ok(value)
     }
 }

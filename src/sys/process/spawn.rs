@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 
 use nix::libc;
 
+use super::super::crash;
 use super::child::Child;
 use super::table::parse_stat;
 
@@ -66,7 +67,10 @@ pub fn spawn(launch: Launch<'_>) -> io::Result<Child> {
         inherit.iter().try_for_each(|fd| keep_open(*fd))?;
         write_pid_line(pid_file)
     });
-    Child::new(command.spawn()?)
+    crash::point(|| "before spawn".to_owned());
+    let child = Child::new(command.spawn()?);
+    crash::point(|| "after spawn".to_owned());
+    child
 }
 
 /// Starts a program with the same isolation and no inherited lock, stdin closed and its output in pipes.

@@ -1,5 +1,7 @@
 //! Answers whose files arrive: order, requests, roots, crossing results.
 
+use std::os::unix::fs::MetadataExt;
+
 use claude_code_runner::local::hooks::Fault;
 use claude_code_runner::sdk::wire::problem::{Problem, code};
 use claude_code_runner::sdk::wire::run::FollowupState;
@@ -266,4 +268,34 @@ fn a_full_set_keeps_its_order() {
     assert_eq!(names(&answer(&world, thread)), paths);
     let ids: Vec<Value> = answer(&world, thread).attachments.iter().map(|file| json!(file.file_id)).collect();
     assert_eq!(messages(&world)[0]["attachment_file_ids"], json!(ids));
+}
+
+/// Copies and records are private while they exist and gone once the answer is settled.
+#[test]
+fn state_files_private_and_retention() {
+    let world = world();
+    put(&world, "a.txt", bytes(1, 10));
+    answers(&world, "ATTACH: a.txt");
+    let gate = world.hooks.hold_next("completeUpload");
+    let (_, run) = world.asks("Send it");
+    assert!(gate.reached(DEADLINE));
+    let copy = world.state().join(format!("outgoing/{run}/1/1"));
+    let records = every_file(&world.state().join("sessions"));
+    let record = records.into_iter().find(|path| path.to_string_lossy().contains(".attach-1.json")).unwrap();
+    for file in [&copy, &record] {
+        assert_eq!(file.metadata().unwrap().mode() & 0o7777, 0o600, "{}", file.display());
+        for dir in file.ancestors().skip(1).take_while(|dir| dir.starts_with(world.state())) {
+            assert_eq!(dir.metadata().unwrap().mode() & 0o7777, 0o700, "{}", dir.display());
+        }
+    }
+    let text = std::fs::read_to_string(&record).unwrap();
+    assert!(!text.contains(CANARY) && !text.contains("ATTACH"), "{text}");
+    assert_eq!(std::fs::read(&copy).unwrap(), bytes(1, 10));
+    gate.open();
+    completes(&world, run);
+    nothing_leaked(&world, true);
+    eventually("the run's directories are gone", || {
+        let left = ["outgoing", "tmp"].map(|name| world.state().join(name).join(run.to_string()));
+        left.iter().all(|dir| !dir.exists()).then_some(())
+    });
 }

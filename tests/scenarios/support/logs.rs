@@ -1,4 +1,6 @@
 //! One log for all scenarios of the process; a scenario finds its own lines by the id of its run.
+//!
+//! Where `SCENARIO_LOG` is set, the lines are printed too, to look into a failure.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -46,6 +48,9 @@ impl Log for Kept {
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
             let line = format!("{} {}", record.level(), record.args());
+            if std::env::var_os("SCENARIO_LOG").is_some() {
+                eprintln!("{line}");
+            }
             self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
         }
     }

@@ -4,6 +4,7 @@ pub mod logs;
 pub mod openapi;
 pub mod person;
 pub mod raw_http;
+pub mod runner_process;
 pub mod service;
 pub mod source;
 pub mod spdx;

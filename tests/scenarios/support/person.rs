@@ -49,29 +49,30 @@ impl Person {
         let session: Value = self.post_keyed(&format!("channels/{channel}/uploads"), &body);
         let id: Uuid = serde_json::from_value(session["file_id"].clone()).unwrap();
         let size = usize::try_from(session["part_size_bytes"].as_u64().unwrap()).unwrap();
-        let parts: Vec<Value> = bytes
-            .chunks(size)
-            .zip(session["parts"].as_array().unwrap())
-            .map(|(part, plan)| self.part(id, plan, part))
-            .collect();
+        let parts: Vec<Value> =
+            bytes.chunks(size).enumerate().map(|(at, part)| self.part(&session, at, part)).collect();
         let _: Value = self.post_keyed(&format!("uploads/{id}/complete"), &json!({"parts": parts}));
         id
     }
 
-    fn part(&self, id: Uuid, plan: &Value, bytes: &[u8]) -> Value {
+    /// Sends part `at` (from 0) of an upload with the fields that the session names for it.
+    fn part(&self, session: &Value, at: usize, bytes: &[u8]) -> Value {
         use base64::Engine;
         let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(bytes));
+        let part = &session["parts"][at];
+        let path = format!("uploads/{}/parts/{}", session["file_id"].as_str().unwrap(), part["part_number"]);
         let mut request = self
             .agent
-            .put(format!("{}/api/v1/uploads/{id}/parts/{}", self.base, plan["part_number"]))
+            .put(format!("{}/api/v1/{path}", self.base))
             .header("Authorization", format!("Bearer {}", self.secret))
             .header("Content-Type", "application/octet-stream")
             .header("Content-Digest", format!("sha-256=:{digest}:"));
-        for header in plan["headers"].as_array().unwrap() {
-            request = request.header(header["name"].as_str().unwrap(), header["value"].as_str().unwrap());
+        for field in part["headers"].as_array().unwrap() {
+            request = request.header(field["name"].as_str().unwrap(), field["value"].as_str().unwrap());
         }
         let mut answer = request.send(bytes).unwrap();
-        let body: Value = serde_json::from_str(&answer.body_mut().read_to_string().unwrap()).unwrap();
+        let status = answer.status().as_u16();
+        let body: Value = parse(&path, status, &answer.body_mut().read_to_string().unwrap());
         json!({"part_number": body["part_number"], "etag": body["etag"]})
     }
 
@@ -86,27 +87,25 @@ impl Person {
         self.get(&format!("runs/{run}/document"))
     }
 
-    /// Changes a project's permissions as they were in `revision`.
-    pub fn grants(&self, channel: Uuid, revision: i64, change: &Value) {
-        let mut answer = self
-            .agent
-            .put(format!("{}/api/v1/projects/{channel}/grant", self.base))
-            .header("Authorization", format!("Bearer {}", self.secret))
-            .header("If-Match", format!("\"{revision}\""))
-            .header("Content-Type", "application/json")
-            .send(change.to_string())
-            .unwrap();
-        let text = answer.body_mut().read_to_string().unwrap();
-        assert_eq!(answer.status(), 200, "{text}");
-    }
-
     /// Presses Stop.
     pub fn stops(&self, run: Uuid) {
         let _: Value = self.send(&format!("runs/{run}/cancel"), "", None);
     }
 
+    /// Presses Stop on a run that may have ended by now.
+    pub fn stops_if_open(&self, run: Uuid) {
+        let request = self.agent.post(format!("{}/api/v1/runs/{run}/cancel", self.base));
+        let answer = request.header("Authorization", format!("Bearer {}", self.secret)).send_empty().unwrap();
+        assert!(matches!(answer.status().as_u16(), 200..=299 | 409), "{}", answer.status());
+    }
+
     /// Turns writing in a project on.
     pub fn lets_write(&self, channel: Uuid) {
+        self.grants(channel, &json!({"workspace_write": true}));
+    }
+
+    /// Changes the permissions of a project.
+    pub fn grants(&self, channel: Uuid, change: &Value) {
         let projects: Value = self.get("projects");
         let project = projects["projects"]
             .as_array()
@@ -120,7 +119,7 @@ impl Person {
             .header("Authorization", format!("Bearer {}", self.secret))
             .header("If-Match", format!("\"{revision}\""))
             .header("Content-Type", "application/json")
-            .send(json!({"workspace_write": true}).to_string())
+            .send(change.to_string())
             .unwrap();
         assert_eq!(answer.status(), 200);
     }

@@ -25,6 +25,16 @@ impl StandIn {
         self.dir.join("claude")
     }
 
+    /// Replaces the program by the same one as another file, as an update does.
+    pub fn replace(&self) {
+        let fresh = self.dir.join("claude.new");
+        // By a program of its own: a file that this process has open for writing cannot be started meanwhile.
+        let copied =
+            std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_fake-claude")).arg(&fresh).status();
+        assert!(copied.unwrap().success());
+        std::fs::rename(fresh, self.program()).unwrap();
+    }
+
     /// Plays `scenario` from now on.
     pub fn plays(&self, scenario: &Value) {
         let path = self.dir.join("claude.scenario.json");

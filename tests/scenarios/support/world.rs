@@ -16,6 +16,7 @@ use claude_code_runner::sdk::wire::run::{BillingMode, RunState, ToolClass};
 use claude_code_runner::sys::private::TempDir;
 use uuid::Uuid;
 
+use super::logs;
 use super::person::Person;
 use super::stand_in::StandIn;
 use super::wait::eventually;
@@ -39,6 +40,8 @@ pub struct Setup {
     pub sdk: Vec<String>,
     /// Variables of the runner's own environment beside PATH, HOME and USER.
     pub environment: Vec<(String, String)>,
+    /// Workspace references beside `website`; their directories are made, without a Git working tree.
+    pub projects: Vec<String>,
 }
 
 impl Default for Setup {
@@ -51,6 +54,7 @@ impl Default for Setup {
             adapter: Vec::new(),
             sdk: Vec::new(),
             environment: Vec::new(),
+            projects: Vec::new(),
         }
     }
 }
@@ -86,9 +90,13 @@ impl World {
 
     /// A world whose runner does not run yet.
     pub fn without_runner(setup: Setup) -> World {
+        logs::install();
         let dir = TempDir::new().unwrap();
         for made in ["projects/website/.git", "home", "bin"] {
             std::fs::create_dir_all(dir.join(made)).unwrap();
+        }
+        for project in &setup.projects {
+            std::fs::create_dir_all(dir.join("projects").join(project)).unwrap();
         }
         private_file(&dir.join("api-key"), API_KEY);
         let claude = StandIn::install(&dir.join("bin"));
@@ -111,8 +119,15 @@ impl World {
     fn start(&mut self, prepared: impl FnOnce(Runner) -> Runner) {
         let config =
             config::parse(&self.config_text(), "scenario.toml").unwrap_or_else(|faults| panic!("{faults}"));
-        let workspaces = Workspaces::Root(config.runner.projects_root.clone());
-        let runner = prepared(Runner::new(config, workspaces, self.environment()).unwrap());
+        // A process that another scenario is just starting may hold the last runner's lock until it is loaded.
+        let runner = eventually("the state directory is free", || {
+            let workspaces = Workspaces::Root(config.runner.projects_root.clone());
+            match Runner::new(config.clone(), workspaces, self.environment()) {
+                Err(RunnerFault::StateDirInUse) => None,
+                made => Some(made.unwrap_or_else(|fault| panic!("{fault}"))),
+            }
+        });
+        let runner = prepared(runner);
         let stop = runner.stop_handle();
         let thread = std::thread::Builder::new().name("runner".into()).spawn(move || runner.run()).unwrap();
         self.runner = Some(Running { stop, thread });
@@ -129,6 +144,13 @@ impl World {
     pub fn runner_gave_up(&mut self) -> RunnerFault {
         let running = self.runner.take().unwrap();
         running.thread.join().unwrap().unwrap_err()
+    }
+
+    /// Starts the server again on its data and its port; its secret is a new one.
+    pub fn restart_server(&mut self) {
+        self.server.stop();
+        self.server = start_server(&self.dir, &self.setup, &self.hooks);
+        self.person = Person::new(&self.server.url(), self.server.person_secret_file());
     }
 
     /// The runner's configuration as a file.
@@ -214,7 +236,8 @@ impl World {
     #[track_caller]
     pub fn ends_as(&self, run: Uuid, state: RunState, reason: Option<&str>) -> RunDocument {
         let found = self.ends(run);
-        assert_eq!((found.state, found.reason.as_deref()), (state, reason));
+        let said = logs::of(run).join("\n");
+        assert_eq!((found.state, found.reason.as_deref()), (state, reason), "{run}:\n{said}");
         found
     }
 
@@ -240,10 +263,11 @@ impl Drop for World {
 }
 
 fn start_server(dir: &TempDir, setup: &Setup, hooks: &Hooks) -> Server {
+    let refs = std::iter::once("website").chain(setup.projects.iter().map(String::as_str));
     Server::start(Options {
         data_dir: dir.join("local"),
         listen: None,
-        projects: vec![("website".into(), dir.join("projects/website"))],
+        projects: refs.map(|name| (name.to_owned(), dir.join("projects").join(name))).collect(),
         tool_class: setup.server_class,
         billing_mode: setup.billing,
         hooks: hooks.clone(),

@@ -13,6 +13,7 @@ use super::{
     followup_is, followup_states, nothing_is_left, processes_of, reached, reported_states, setup, turns,
     waiting_tool, world,
 };
+use crate::support::runner_process::RunnerProcess;
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
@@ -78,6 +79,36 @@ fn three_live_turns_are_taken_over_and_answered_once_each() {
     }
     assert_eq!(turns(&world), 3);
     turns_dir_is_empty(&world);
+}
+
+/// The same with a runner that is killed, and with one that a signal stops; both are processes of their own.
+#[test]
+fn three_live_turns_outlive_a_runner_that_is_killed_or_terminated() {
+    for killed in [true, false] {
+        let world = World::without_runner(setup(&["max_parallel_runs = 3"]));
+        world.claude.steps(json!([waiting_tool(), {"text": "about {{text}}"}]));
+        let mut runner = RunnerProcess::start(&world, None, None);
+        let asked: Vec<_> = ["one", "two", "three"].iter().map(|text| world.asks(text)).collect();
+        eventually("three turns", || (turns(&world) == 3).then_some(()));
+        session_is_reported(&world, 3);
+        if killed {
+            runner.kill();
+        } else {
+            assert!(runner.stop().success());
+        }
+        let runner = RunnerProcess::start(&world, None, None);
+        world.claude.release("go");
+        for ((thread, run), word) in asked.into_iter().zip(["one", "two", "three"]) {
+            let found = world.ends_as(run, RunState::Completed, None);
+            let answers = world.answer_texts(thread);
+            assert!(answers.len() == 1 && answers[0].contains(word), "{answers:?}");
+            assert!(found.costs.is_some());
+            nothing_is_left(&world, run);
+        }
+        assert_eq!(turns(&world), 3);
+        turns_dir_is_empty(&world);
+        assert!(runner.stop().success());
+    }
 }
 
 /// Nothing of a run is sent before the first poll, without a position, was answered with nothing.

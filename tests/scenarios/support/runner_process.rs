@@ -1,0 +1,85 @@
+//! The runner as a process of its own, which may die.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use claude_code_runner::sys::crash;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::wait::eventually;
+use super::world::{World, private_file};
+
+/// A started runner.
+pub struct RunnerProcess {
+    child: Child,
+    log: PathBuf,
+    /// How often another one had to take its place.
+    pub restarts: usize,
+}
+
+impl RunnerProcess {
+    /// Starts `run` in `world`; it dies at the visit `at`, and lists its visits in `list`.
+    pub fn start(world: &World, at: Option<&str>, list: Option<&Path>) -> RunnerProcess {
+        let config = world.dir.join("runner.toml");
+        private_file(&config, &world.config_text());
+        let path = world.dir.join("runner.log");
+        let log = File::options().append(true).create(true).open(&path).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_claude-code-runner"));
+        command
+            .arg("run")
+            .arg("--config")
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        command.env_clear().envs([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("USER", "runner")]);
+        command.env("HOME", world.dir.join("home"));
+        command.envs(at.map(|at| (crash::AT, at)));
+        command.envs(list.map(|list| (crash::LOG, list)));
+        RunnerProcess { child: command.spawn().unwrap(), log: path, restarts: 0 }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has died.
+    pub fn has_died(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Starts another one when this one has died, which lives on.
+    pub fn restart_if_dead(&mut self, world: &World) {
+        if self.has_died() {
+            let restarts = self.restarts + 1;
+            *self = RunnerProcess::start(world, None, None);
+            self.restarts = restarts;
+        }
+    }
+
+    /// Kills it as a crash would.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Stops it orderly and says how it ended.
+    pub fn stop(mut self) -> std::process::ExitStatus {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        let _ = kill(pid, Signal::SIGTERM);
+        eventually("the runner has stopped", || self.child.try_wait().unwrap())
+    }
+}
+
+impl Drop for RunnerProcess {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("{}", std::fs::read_to_string(&self.log).unwrap_or_default());
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
