@@ -31,6 +31,8 @@ pub enum Invocation {
     Ask(AskOptions),
     /// `demo`.
     Demo(DemoOptions),
+    /// `bench`, which only `scripts/bench` calls.
+    Bench,
 }
 
 /// Options of `check-config`.
@@ -166,6 +168,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, St
         Some(("demo", m)) => {
             Ok(Invocation::Demo(DemoOptions { data_dir: optional_path(m, "data-dir"), log_level: level(m) }))
         }
+        Some(("bench", _)) => Ok(Invocation::Bench),
         // clap asks for a command; only one that it knows and this match does not comes here.
         _ => Err(Stop::Choice(Failure::usage("name a command; --help shows them"))),
     }

@@ -8,12 +8,14 @@
 //! | `local` | embedded server and runner in one process |
 //! | `ask` | one message from the terminal, its run and its answer |
 //! | `demo` | `ask` with the stand-in for the CLI, checked |
+//! | `bench` | what the service takes on this machine, one table |
 //! | `pair`, `project`, `data_dir` | server and runner of `local`, `ask` and `demo` in one process, and what they work on |
 //! | `person` | the person's side of HTTP |
 //! | `show`, `exit`, `logging`, `panic_hook` | lines, exit codes, log |
 
 pub mod args;
 pub mod ask;
+pub mod bench;
 pub mod check_config;
 pub mod data_dir;
 pub mod demo;
@@ -44,5 +46,6 @@ pub fn main() -> ExitCode {
         Invocation::Local(options) => local::local(&options),
         Invocation::Ask(options) => ask::ask(&options),
         Invocation::Demo(options) => demo::demo(&options),
+        Invocation::Bench => bench::bench(),
     })
 }

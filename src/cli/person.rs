@@ -189,7 +189,8 @@ impl Person {
     /// `uploadPart`.
     pub fn upload_part(&self, file_id: Uuid, part: &UploadPart, bytes: &[u8]) -> Answer<PartResult> {
         let digest = format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(bytes)));
-        let mut headers = vec![("Content-Digest", digest.as_str())];
+        let mut headers =
+            vec![("Content-Type", "application/octet-stream"), ("Content-Digest", digest.as_str())];
         headers.extend(part.headers.iter().map(|pair| (pair.name.as_str(), pair.value.as_str())));
         let path = format!("/uploads/{file_id}/parts/{}", part.part_number);
         let request = self.request("PUT", &path, &headers);

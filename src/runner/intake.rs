@@ -53,11 +53,12 @@ impl Runner {
         let before = self.position;
         for raw in answer.events {
             match serde_json::from_value::<Event>(raw.clone()) {
-                Ok(event) => {
+                // A position below zero is none: one in a list of acknowledgements makes the whole list invalid.
+                Ok(event) if event.seq >= 0 => {
                     self.position = self.position.max(Some(event.seq));
                     self.take(event);
                 }
-                Err(_) => self.set_aside(&raw),
+                Ok(_) | Err(_) => self.set_aside(&raw),
             }
         }
         let is_stuck = !was_empty && after == before && self.position == before;
@@ -98,7 +99,7 @@ impl Runner {
 
     /// An event that is no event: acknowledged when it has a position, so that it blocks nobody (C7-03).
     fn set_aside(&mut self, raw: &Value) {
-        let seq = raw.get("seq").and_then(Value::as_i64);
+        let seq = raw.get("seq").and_then(Value::as_i64).filter(|seq| *seq >= 0);
         log::warn!("code=event_malformed seq={}", seq.unwrap_or_default());
         if let Some(seq) = seq {
             self.position = self.position.max(Some(seq));

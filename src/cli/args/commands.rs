@@ -74,6 +74,8 @@ pub fn program() -> Command {
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .subcommands([run(), check_config(), local(), ask(), demo()])
+        // Measures this program for its developers; no command for an operator.
+        .subcommand(Command::new("bench").hide(true))
 }
 
 fn run() -> Command {

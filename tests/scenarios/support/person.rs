@@ -65,6 +65,7 @@ impl Person {
             .agent
             .put(format!("{}/api/v1/{path}", self.base))
             .header("Authorization", format!("Bearer {}", self.secret))
+            .header("Content-Type", "application/octet-stream")
             .header("Content-Digest", format!("sha-256=:{digest}:"));
         for field in part["headers"].as_array().unwrap() {
             request = request.header(field["name"].as_str().unwrap(), field["value"].as_str().unwrap());
