@@ -5,6 +5,7 @@
 //! know of uploads.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::notice::display_name;
@@ -86,9 +87,12 @@ fn real_path(announced: &str, rules: &Rules<'_>) -> Result<Resolved, Reason> {
     })
 }
 
-/// Opens the file below its root; from here on no name is used, what was opened is what is checked and sent.
+/// Opens the file below its root, in the root's own mount; from here on no name is used, what was opened is what is checked and sent.
 fn open(below: &Below<'_>) -> Result<(Facts, File), Reason> {
-    let seen = below.root.dir.look(&below.relative).map_err(|_| Reason::NotFound)?;
+    let seen = below.root.dir.look_in_mount(&below.relative).map_err(|error| match error.kind() {
+        ErrorKind::CrossesDevices => Reason::OutsideAllowedRoots,
+        _ => Reason::NotFound,
+    })?;
     let facts = seen.facts().map_err(|_| Reason::NotFound)?;
     if on_kernel_file_system(&seen).unwrap_or(true) {
         return Err(Reason::OutsideAllowedRoots);

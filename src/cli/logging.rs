@@ -11,6 +11,7 @@ use log::{LevelFilter, Record};
 use serde_json::{Map, Value};
 
 use crate::config::{LogConfig, LogFormat};
+use crate::run::mask;
 use crate::sdk::wire::Time;
 
 /// Root of the module paths whose messages are pairs.
@@ -30,7 +31,7 @@ pub fn install_with(format: LogFormat, level: LevelFilter) {
 }
 
 fn line(out: &mut Formatter, record: &Record<'_>, format: LogFormat) -> std::io::Result<()> {
-    let text = record.args().to_string();
+    let text = mask::apply_kept(&record.args().to_string()).into_owned();
     let level = record.level().as_str().to_ascii_lowercase();
     let now = Time::now();
     match (format, pairs(record.target(), &text)) {

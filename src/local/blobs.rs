@@ -1,6 +1,8 @@
-//! The bytes of files: parts while they come, then one file per content, named by its SHA-256.
+//! The bytes of files: parts while they come, then one content, named by its SHA-256.
 //!
-//! Nothing is visible under its final name before it is whole and durable. Knows no rule of the contract.
+//! A content is the directory of its parts, so that no byte is written twice. Nothing is visible under its final name before it is whole and durable. Knows no rule of the contract.
+
+mod whole;
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -9,8 +11,9 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+pub use whole::Whole;
+
 use super::mime;
-use super::secrets::hex;
 use crate::sys::private;
 
 /// Bytes copied at once.
@@ -29,7 +32,6 @@ pub struct Incoming {
     file: File,
     hasher: Sha256,
     length: u64,
-    start: Vec<u8>,
 }
 
 /// What is known of bytes that came.
@@ -60,50 +62,50 @@ impl Blobs {
     pub fn receive(&self) -> io::Result<Incoming> {
         let path = self.incoming.join(Uuid::new_v4().to_string());
         let file = private::create_file(&path)?;
-        Ok(Incoming { path, file, hasher: Sha256::new(), length: 0, start: Vec::new() })
+        Ok(Incoming { path, file, hasher: Sha256::new(), length: 0 })
     }
 
-    /// Keeps `incoming` as part `number` of the upload `id`.
+    /// Keeps `incoming` as part `number` of the upload `id`. It is durable once the whole is kept.
     pub fn keep_part(&self, incoming: &Incoming, id: Uuid, number: u32) -> io::Result<()> {
         let dir = self.parts.join(id.to_string());
         private::create_dir_all(&dir)?;
-        publish(incoming, &dir.join(number.to_string()))
+        std::fs::rename(&incoming.path, dir.join(number.to_string()))
     }
 
-    /// Joins parts 1 to `count` of the upload `id` into one incoming file.
-    pub fn join(&self, id: Uuid, count: u64) -> io::Result<Incoming> {
-        let mut joined = self.receive()?;
-        let dir = self.parts.join(id.to_string());
-        let mut piece = vec![0; CHUNK];
-        for number in 1..=count {
-            let mut part = File::open(dir.join(number.to_string()))?;
-            loop {
-                match part.read(&mut piece)? {
-                    0 => break,
-                    read => joined.push(&piece[..read])?,
-                }
-            }
+    /// Length, hash and type of the parts of the upload `id` one after the other; of the content `sha256` when an
+    /// earlier completion, which was not recorded, has kept it already.
+    pub fn examine(&self, id: Uuid, sha256: &str) -> io::Result<(Seal, &'static str)> {
+        let parts = self.parts.join(id.to_string());
+        let place = if parts.exists() { parts } else { self.path_of(sha256) };
+        examine(Whole::open(&place)?)
+    }
+
+    /// Keeps the parts of the upload `id` as the content `sha256` (lowercase hex), which they were found to be.
+    pub fn keep(&self, id: Uuid, sha256: &str) -> io::Result<()> {
+        let parts = self.parts.join(id.to_string());
+        let place = self.path_of(sha256);
+        if place.exists() {
+            return Ok(());
         }
-        Ok(joined)
-    }
-
-    /// Keeps a whole file under its hash.
-    pub fn keep(&self, incoming: &Incoming) -> io::Result<()> {
-        let path = self.path_of(&hex(&incoming.seal().sha256));
-        if let Some(dir) = path.parent() {
+        if let Some(dir) = place.parent() {
             private::create_dir_all(dir)?;
         }
-        publish(incoming, &path)
+        for part in std::fs::read_dir(&parts)? {
+            File::open(part?.path())?.sync_all()?;
+        }
+        File::open(&parts)?.sync_all()?;
+        std::fs::rename(&parts, &place)?;
+        place.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
     }
 
     /// Opens the whole file with this hash (lowercase hex).
-    pub fn open_whole(&self, sha256: &str) -> io::Result<File> {
-        File::open(self.path_of(sha256))
+    pub fn open_whole(&self, sha256: &str) -> io::Result<Whole> {
+        Whole::open(&self.path_of(sha256))
     }
 
     /// Removes the whole file with this hash; none is no error.
     pub fn drop_whole(&self, sha256: &str) {
-        let _ = std::fs::remove_file(self.path_of(sha256));
+        let _ = std::fs::remove_dir_all(self.path_of(sha256));
     }
 
     /// Removes the parts of the upload `id`; none is no error.
@@ -122,19 +124,12 @@ impl Incoming {
         self.file.write_all(bytes)?;
         self.hasher.update(bytes);
         self.length += bytes.len() as u64;
-        let room = mime::SNIFF_BYTES.saturating_sub(self.start.len());
-        self.start.extend_from_slice(&bytes[..room.min(bytes.len())]);
         Ok(())
     }
 
     /// Length and hash of what came so far.
     pub fn seal(&self) -> Seal {
         Seal { length: self.length, sha256: self.hasher.clone().finalize().into() }
-    }
-
-    /// The type of what came, by its first bytes.
-    pub fn mime_type(&self) -> &'static str {
-        mime::detect(&self.start, self.length <= self.start.len() as u64)
     }
 }
 
@@ -144,18 +139,26 @@ impl Drop for Incoming {
     }
 }
 
-fn publish(incoming: &Incoming, path: &Path) -> io::Result<()> {
-    incoming.file.sync_all()?;
-    std::fs::rename(&incoming.path, path)?;
-    match path.parent() {
-        Some(dir) => File::open(dir)?.sync_all(),
-        None => Ok(()),
+fn examine(mut whole: Whole) -> io::Result<(Seal, &'static str)> {
+    let (mut hasher, mut length, mut start) = (Sha256::new(), 0, Vec::new());
+    let mut piece = vec![0; CHUNK];
+    loop {
+        let read = whole.read(&mut piece)?;
+        if read == 0 {
+            let seal = Seal { length, sha256: hasher.finalize().into() };
+            return Ok((seal, mime::detect(&start, length <= start.len() as u64)));
+        }
+        hasher.update(&piece[..read]);
+        length += read as u64;
+        let room = mime::SNIFF_BYTES.saturating_sub(start.len());
+        start.extend_from_slice(&piece[..room.min(read)]);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::local::secrets::hex;
     use crate::sys::private::TempDir;
 
     #[test]
@@ -168,13 +171,22 @@ mod tests {
             part.push(bytes.as_bytes()).unwrap();
             blobs.keep_part(&part, id, number).unwrap();
         }
-        let joined = blobs.join(id, 2).unwrap();
-        blobs.keep(&joined).unwrap();
+        let hash = crate::local::secrets::hash("abcde");
+        let (seal, mime_type) = blobs.examine(id, &hash).unwrap();
+        assert_eq!((hex(&seal.sha256), seal.length, mime_type), (hash.clone(), 5, "text/plain"));
+        blobs.keep(id, &hash).unwrap();
         blobs.drop_parts(id);
-        let mut text = String::new();
-        blobs.open_whole(&crate::local::secrets::hash("abcde")).unwrap().read_to_string(&mut text).unwrap();
-        assert_eq!((text.as_str(), joined.mime_type(), joined.seal().length), ("abcde", "text/plain", 5));
-        assert!(blobs.join(id, 1).is_err());
+        let read = |from: u64| {
+            let mut whole = blobs.open_whole(&hash).unwrap();
+            whole.start_at(from).unwrap();
+            std::io::read_to_string(whole).unwrap()
+        };
+        assert_eq!([0, 2, 3, 4, 5].map(read), ["abcde", "cde", "de", "e", ""]);
+        // A crash before the completion was recorded: the parts are the content now.
+        assert_eq!(blobs.examine(id, &hash).unwrap().0, seal);
+        blobs.keep(id, &hash).unwrap();
+        blobs.drop_whole(&hash);
+        assert!(blobs.open_whole(&hash).is_err());
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub struct Route {
     pub name: &'static str,
     /// Its method.
     pub method: &'static str,
-    /// Its path; `{}` stands for an id, `#` for a number.
+    /// Its path; `{}` stands for an id, `#` for a number, `*` for a name.
     pub path: &'static str,
     /// Who may ask.
     pub side: Side,
@@ -68,6 +68,8 @@ use Takes::{Bytes, Json, Nothing};
 /// Every operation.
 #[rustfmt::skip] // one line per operation reads as the table it is
 pub const ROUTES: &[Route] = &[
+    route("getPage", "GET", "/", Open, Nothing, ops::page::get_page),
+    route("getPagePart", "GET", "/page/*", Open, Nothing, ops::page::get_page),
     route("getDiscovery", "GET", "/.well-known/agent-server", Open, Nothing, ops::discovery::get_discovery),
     route("getJwks", "GET", ops::discovery::JWKS_PATH, Open, Nothing, ops::discovery::get_jwks),
     route("getInstance", "GET", "/api/v1/instance", Both, Nothing, ops::discovery::get_instance),
@@ -181,6 +183,7 @@ fn fit(pattern: &str, path: &str) -> Option<Names> {
         match wanted.next()? {
             "{}" => names.ids.push(plain_uuid(given)?),
             "#" => names.number = plain_number(given)?,
+            "*" => {}
             literal if literal == given => {}
             _ => return None,
         }
@@ -214,6 +217,9 @@ mod tests {
             ("nobody posts", "POST", &messages, Caller::Nobody, Err(Miss::NoCredential)),
             ("agent reads messages", "GET", &messages, agent, Err(Miss::OtherSide)),
             ("person polls events", "GET", "/api/v1/gateway/events", Caller::Person, Err(Miss::OtherSide)),
+            ("page", "GET", "/", Caller::Nobody, Ok("getPage")),
+            ("part of the page", "GET", "/page/main.js", Caller::Nobody, Ok("getPagePart")),
+            ("below a part", "GET", "/page/a/b", Caller::Nobody, Err(Miss::NotFound)),
             ("open", "GET", "/.well-known/agent-server", Caller::Nobody, Ok("getDiscovery")),
             ("head", "HEAD", "/api/v1/instance", agent, Ok("getInstance")),
             ("part", "PUT", &part, agent, Ok("uploadPart")),

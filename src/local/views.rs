@@ -9,7 +9,7 @@ use super::store::projects::ProjectRow;
 use super::store::runs::{self, RunRow};
 use super::store::threads::ThreadRow;
 use super::store::{Tx, files, followups, identity};
-use super::{html, lock};
+use super::{lock, markdown};
 use crate::sdk::wire::file::PrincipalKind;
 use crate::sdk::wire::heartbeat::AgentState;
 use crate::sdk::wire::message::{MessageKind, Origin, Role, RunContextMessage, Trust};
@@ -52,7 +52,7 @@ pub fn message(tx: &Tx<'_>, row: &MessageRow) -> Result<Message, Fail> {
         author: MessageAuthor { principal_id: author.id, display_name: author.display_name, kind },
         created_at: row.created_at,
         content_md: row.content_md.clone(),
-        content_html: html::escape_blocks(&row.content_md),
+        content_html: markdown::render(&row.content_md),
         attachments: files::of_message(tx, row.id)?.iter().map(files::FileRow::file).collect(),
         run_id: row.run_id,
         followup_id: row.followup_id,

@@ -126,7 +126,15 @@ fn new_set(run: &mut Run, position: u32, paths: &[String]) -> Result<AttachmentS
     let mask = run.mask.clone();
     let mask = |text: &str| mask.apply(text).into_owned();
     let rules = Rules { roots: &roots, denied: &denied, limits, mask: &mask };
+    let begun = Instant::now();
     let mut set = set::prepare(paths, &rules, &staging(run, position), run.run_id, position);
+    let bytes: u64 = set.files.iter().map(|file| file.size_bytes).sum();
+    log::info!(
+        "code=attachments_staged run={} answer={position} files={} bytes={bytes} ms={}",
+        run.run_id,
+        set.files.len(),
+        begun.elapsed().as_millis()
+    );
     set.names_shown = limits.map(|limits| limits.message_max_attachments);
     Ok(set)
 }
@@ -190,7 +198,10 @@ fn upload(
         return Ok(Err(set.outcomes.clone()));
     }
     run.document.set(STATUS_LINE, UPLOADING.into());
+    let begun = Instant::now();
     let uploaded = upload_all(run, position, set, disk);
+    let (sent, ms) = (matches!(uploaded, Ok(Ok(_))), begun.elapsed().as_millis());
+    log::info!("code=attachments_uploaded run={} answer={position} all={sent} ms={ms}", run.run_id);
     run.document.remove(STATUS_LINE);
     uploaded
 }

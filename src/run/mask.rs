@@ -1,9 +1,14 @@
 //! Known secrets are masked by exact match before anything the runner writes, sends or logs is cut.
+//!
+//! What a run sends is masked with the secrets of that run. The log is one for the process, so every secret that
+//! any run knew is kept here for it.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 
 use super::shared::Shared;
-use crate::config::TurnEnvValue;
+use crate::config::{Config, TurnEnvValue};
 use crate::sdk::bound::TokenCell;
 
 /// What stands in place of a secret.
@@ -11,6 +16,31 @@ pub const MASKED: &str = "[redacted]";
 
 /// Shorter values are no secrets worth masking: they would blank ordinary words.
 const MIN_SECRET_LEN: usize = 8;
+
+/// Most secrets kept for the log. Invocation tokens come and go; the lasting ones come anew with each run.
+const MAX_KEPT: usize = 256;
+
+/// Every secret that was known to this process, the newest last.
+static KEPT: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
+
+/// `text` with every secret replaced that this process knows; for the log only.
+pub fn apply_kept(text: &str) -> Cow<'_, str> {
+    let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut masked = Cow::Borrowed(text);
+    for secret in kept.iter().filter(|secret| text.contains(secret.as_str())) {
+        masked = Cow::Owned(masked.replace(secret.as_str(), MASKED));
+    }
+    masked
+}
+
+fn keep(secret: &str) {
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.retain(|known| known != secret);
+    kept.push_back(secret.to_owned());
+    if kept.len() > MAX_KEPT {
+        kept.pop_front();
+    }
+}
 
 /// The secrets known to one run.
 #[derive(Clone, Default)]
@@ -21,7 +51,14 @@ pub struct Mask {
 impl Mask {
     /// The secrets of the configuration, read now, and the run's tokens.
     pub fn of(shared: &Shared, token: &TokenCell) -> Mask {
-        let runner = &shared.config.runner;
+        let mut mask = Mask::of_config(&shared.config);
+        mask.add(&token.newest());
+        mask
+    }
+
+    /// The secrets of the configuration, read now.
+    pub fn of_config(config: &Config) -> Mask {
+        let runner = &config.runner;
         let mut mask = Mask::default();
         let refs = [
             Some(&runner.agent_token_ref),
@@ -38,13 +75,13 @@ impl Mask {
                 mask.add(secret.expose());
             }
         }
-        mask.add(&token.newest());
         mask
     }
 
     /// One more secret.
     pub fn add(&mut self, secret: &str) {
         if secret.len() >= MIN_SECRET_LEN && !self.secrets.iter().any(|known| known == secret) {
+            keep(secret);
             self.secrets.push(secret.to_owned());
             // The longest first, so that a secret that holds another one goes as a whole.
             self.secrets.sort_by_key(|known| std::cmp::Reverse(known.len()));
@@ -82,5 +119,19 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(mask.apply(text), expected);
         }
+    }
+
+    #[test]
+    fn the_log_knows_the_newest_secrets_of_the_process() {
+        let mut mask = Mask::default();
+        mask.add("canary-of-the-log-0001");
+        assert_eq!(apply_kept("code=x error=canary-of-the-log-0001"), "code=x error=[redacted]");
+        assert_eq!(apply_kept("code=x"), "code=x");
+        for number in 0..MAX_KEPT * 2 {
+            keep(&format!("canary-number-{number:06}"));
+        }
+        assert!(KEPT.lock().unwrap().len() <= MAX_KEPT);
+        let last = format!("canary-number-{:06}", MAX_KEPT * 2 - 1);
+        assert_eq!(apply_kept(&last), MASKED);
     }
 }

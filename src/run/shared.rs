@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use uuid::Uuid;
 
 use super::channels::ChannelCache;
+use super::mask::Mask;
 use super::runtime::Runtime;
 use super::state_dir::StateDir;
 use super::workspace::Workspaces;
@@ -39,6 +40,8 @@ impl Shared {
         environment: Vec<(OsString, OsString)>,
         client: Client,
     ) -> Shared {
+        // From here on the log holds none of them.
+        let _ = Mask::of_config(&config);
         let state = StateDir::new(&config.runner.state_dir);
         let runtime = Runtime::new(&config, &environment);
         let channels = ChannelCache::default();

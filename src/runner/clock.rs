@@ -65,6 +65,8 @@ pub struct Due {
     pub heartbeat: Moment,
     /// Poll once without a position, to see unacknowledged events again.
     pub poll_anew: Moment,
+    /// Poll after an answer that a poll at once would only bring again.
+    pub poll: Moment,
     /// Try refusals again.
     pub refusals: Moment,
     /// Look at runs that have no thread for now.
@@ -78,9 +80,17 @@ pub struct Due {
 impl Due {
     /// How long the main thread may sleep.
     pub fn wait(&self) -> Duration {
-        let all =
-            [&self.connect, &self.heartbeat, &self.poll_anew, &self.refusals, &self.parked, &self.superseded];
-        let next = all.iter().chain([&&self.stop]).filter_map(|moment| moment.at).min();
+        let all = [
+            &self.connect,
+            &self.heartbeat,
+            &self.poll_anew,
+            &self.poll,
+            &self.refusals,
+            &self.parked,
+            &self.superseded,
+            &self.stop,
+        ];
+        let next = all.iter().filter_map(|moment| moment.at).min();
         next.map_or(IDLE, |at| at.saturating_duration_since(Instant::now()))
     }
 }

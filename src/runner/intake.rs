@@ -41,13 +41,16 @@ enum Handled {
 }
 
 impl Runner {
-    /// Takes one answer of the long poll.
-    pub(super) fn on_batch(&mut self, answer: PollAnswer) {
+    /// Takes one answer of the long poll, which was asked for with the position `after`. Whether the next poll
+    /// can bring anything else: an answer that is not empty and moves no position (its events have no `seq`)
+    /// would come again at once, and for ever.
+    pub(super) fn on_batch(&mut self, after: Option<i64>, answer: PollAnswer) -> bool {
         self.set_interval(answer.heartbeat_interval_ms);
         if answer.gap == Some(true) {
             self.on_gap();
         }
         let was_empty = answer.events.is_empty();
+        let before = self.position;
         for raw in answer.events {
             match serde_json::from_value::<Event>(raw.clone()) {
                 Ok(event) => {
@@ -57,9 +60,11 @@ impl Runner {
                 Err(_) => self.set_aside(&raw),
             }
         }
-        if was_empty && self.phase == Phase::Draining {
+        let is_stuck = !was_empty && after == before && self.position == before;
+        if (was_empty || is_stuck) && self.phase == Phase::Draining {
             self.begin_serving();
         }
+        !is_stuck
     }
 
     fn take(&mut self, event: Event) {

@@ -7,6 +7,7 @@
 //! after a start no run thread begins before the server has been asked, without waiting, until it had
 //! nothing more to say.
 
+mod beat;
 mod clock;
 pub mod courier;
 mod ending;
@@ -34,7 +35,7 @@ use crate::run::{RunSays, Shared};
 use crate::sdk::client::Client;
 use crate::sdk::error::ApiError;
 use crate::sdk::gateway::{self, Gateway, GatewayEvent, GatewaySettings};
-use crate::sdk::heartbeat::{self, HeartbeatEvent, Heartbeats, interval_from_server};
+use crate::sdk::heartbeat::{self, HeartbeatEvent, Heartbeats};
 use crate::sdk::store::Store;
 use crate::sdk::verify::Verifier;
 use crate::sdk::wire;
@@ -269,6 +270,9 @@ impl Runner {
         if self.due.poll_anew.take_if_due(now) {
             self.look_again = true;
         }
+        if self.due.poll.take_if_due(now) {
+            self.poll();
+        }
         if self.due.refusals.take_if_due(now) {
             self.send_refusals();
         }
@@ -347,11 +351,15 @@ impl Runner {
 
     fn on_gateway(&mut self, event: GatewayEvent) {
         match event {
-            GatewayEvent::Batch { answer, .. } => {
+            GatewayEvent::Batch { after_used, answer } => {
                 if self.superseded_since.take().is_some() {
                     self.beat();
                 }
-                self.on_batch(answer);
+                if !self.on_batch(after_used, answer) {
+                    self.due.poll.grow();
+                    return;
+                }
+                self.due.poll.reset();
             }
             GatewayEvent::Failed { code, status } => {
                 log::warn!("code=poll_failed error={code} status={}", status.unwrap_or_default());
@@ -372,12 +380,20 @@ impl Runner {
         }
     }
 
+<<<<<<< HEAD
     fn on_heartbeat(&mut self, event: &HeartbeatEvent) {
-        self.goodbye_said |= self.phase == Phase::Stopping;
-        match event {
-            HeartbeatEvent::Acked(ack) => self.set_interval(ack.heartbeat_interval_ms),
-            HeartbeatEvent::Failed { code } => log::warn!("code=heartbeat_failed error={code}"),
-        }
+        let state = match event {
+            HeartbeatEvent::Acked { state, ack } => {
+                self.set_interval(ack.heartbeat_interval_ms);
+                state
+            }
+            HeartbeatEvent::Failed { state, code } => {
+                log::warn!("code=heartbeat_failed error={code}");
+                state
+            }
+        };
+        // One that was sent before the stop says nothing of it.
+        self.goodbye_said |= *state == AgentState::Stopping;
     }
 
     fn set_interval(&mut self, wanted_ms: Option<u64>) {
@@ -416,6 +432,15 @@ impl Runner {
         if self.shared.runtime.changed() && self.probe_in_background().is_err() {
             log::warn!("code=probe_not_started");
         }
+=======
+    fn check_superseded(&mut self, now: Instant) -> Result<(), RunnerFault> {
+        let limit = self.superseded_limit;
+        let long = self.superseded_since.is_some_and(|since| now.duration_since(since) >= limit);
+        if long && self.table.turns() == 0 {
+            return Err(RunnerFault::Superseded);
+        }
+        Ok(())
+>>>>>>> part-j
     }
 
     /// Ends the small threads.

@@ -19,7 +19,7 @@ use super::wire::problem::code;
 pub struct GatewaySettings {
     /// `sdk.poll_wait`, for polls that wait.
     pub wait: Duration,
-    /// Most events of one answer.
+    /// Most events of one answer; fewer are asked for while answers are too long to be read.
     pub max: u32,
     /// `sdk.retry_max_delay`, the longest wait after a failure.
     pub retry_max_delay: Duration,
@@ -44,6 +44,11 @@ pub enum GatewayEvent {
     },
     /// Another poll of this consumer took over. The next poll waits first, longer each time.
     Superseded,
+}
+
+/// Whether a poll failed because its answer is too much for one.
+fn is_too_much(code: &str) -> bool {
+    [TransportError::TooLong, TransportError::Timeout].iter().any(|error| error.code() == code)
 }
 
 struct PollFrom {
@@ -105,14 +110,21 @@ impl Worker {
     fn run(&self, inbox: &Receiver<PollFrom>) {
         let mut backoff = Backoff::new(self.settings.retry_max_delay);
         let mut delay = Duration::ZERO;
+        let mut max = self.settings.max;
         for command in inbox {
             if self.client.pause(delay).is_err() {
                 return;
             }
-            let Some(event) = self.poll(&command) else { return };
-            delay = match event {
+            let Some(event) = self.poll(&command, max) else { return };
+            delay = match &event {
                 GatewayEvent::Batch { .. } => {
                     backoff.reset();
+                    max = max.saturating_mul(2).min(self.settings.max);
+                    Duration::ZERO
+                }
+                // Many long events: the oldest ones alone may fit, or come in time.
+                GatewayEvent::Failed { code, .. } if max > 1 && is_too_much(code) => {
+                    max /= 2;
                     Duration::ZERO
                 }
                 _ => backoff.next_random(),
@@ -124,9 +136,9 @@ impl Worker {
     }
 
     /// One poll; `None` after a stop.
-    fn poll(&self, command: &PollFrom) -> Option<GatewayEvent> {
+    fn poll(&self, command: &PollFrom, max: u32) -> Option<GatewayEvent> {
         let wait = if command.wait { self.settings.wait } else { Duration::ZERO };
-        match self.client.poll_events(&self.consumer, command.after, wait, self.settings.max) {
+        match self.client.poll_events(&self.consumer, command.after, wait, max) {
             Ok(answer) => Some(GatewayEvent::Batch { after_used: command.after, answer }),
             Err(ApiError::ShutDown) => None,
             Err(error) if error.problem().is_some_and(|it| it.is(code::SUPERSEDED_POLL)) => {
@@ -208,6 +220,23 @@ mod tests {
             ("unauthenticated", Some(401)),
         ];
         assert_eq!(told, expected.map(|(code, status)| (code.to_owned(), status)));
+        gateway.stop();
+    }
+
+    #[test]
+    fn fewer_events_are_asked_for_while_answers_are_too_long() {
+        let head = format!("Content-Length: {}", crate::sdk::http::ANSWER_LIMIT + 1);
+        let long = || Step::Raw(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n").into_bytes());
+        let none = || answer(200, json!({"events": []}));
+        let server = TestServer::start(vec![long(), long(), none(), none()]);
+        let (gateway, events) = start(&server, PATIENCE);
+        for _ in 0..4 {
+            gateway.poll_from(None, true);
+            events.recv_timeout(PATIENCE).unwrap();
+        }
+        let asked: Vec<String> =
+            (0..4).map(|_| server.next_request().target.rsplit_once("max=").unwrap().1.to_owned()).collect();
+        assert_eq!(asked, ["50", "25", "12", "24"]);
         gateway.stop();
     }
 

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use super::client::Client;
 use super::error::ApiError;
 use super::retry::Backoff;
-use super::wire::heartbeat::{Heartbeat, HeartbeatAck};
+use super::wire::heartbeat::{AgentState, Heartbeat, HeartbeatAck};
 
 /// Shortest interval that a server can ask for.
 pub const INTERVAL_MIN: Duration = Duration::from_secs(1);
@@ -24,13 +24,20 @@ pub fn interval_from_server(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds).clamp(INTERVAL_MIN, INTERVAL_MAX)
 }
 
-/// What became of a heartbeat.
+/// What became of a heartbeat, and of which one: newer ones may be on their way.
 #[derive(Debug)]
 pub enum HeartbeatEvent {
     /// The server took it; it may name an interval.
-    Acked(HeartbeatAck),
+    Acked {
+        /// What it said.
+        state: AgentState,
+        /// The answer.
+        ack: HeartbeatAck,
+    },
     /// It did not arrive; the next one follows after a growing wait, at the latest at the interval.
     Failed {
+        /// What it said.
+        state: AgentState,
         /// The stable code.
         code: String,
     },
@@ -137,19 +144,23 @@ impl Worker {
 
     /// Sends the latest snapshot; false when the thread shall end.
     fn send(&mut self) -> bool {
-        let result = self.latest.as_deref().map(|heartbeat| self.client.send_heartbeat(heartbeat));
+        let Some(heartbeat) = self.latest.as_deref() else {
+            (self.last, self.wait) = (Instant::now(), self.interval);
+            return true;
+        };
+        let state = heartbeat.state;
+        let result = self.client.send_heartbeat(heartbeat);
         self.last = Instant::now();
         self.wait = self.interval;
         let event = match result {
-            None => return true,
-            Some(Err(ApiError::ShutDown)) => return false,
-            Some(Ok(ack)) => {
+            Err(ApiError::ShutDown) => return false,
+            Ok(ack) => {
                 self.backoff.reset();
-                HeartbeatEvent::Acked(ack)
+                HeartbeatEvent::Acked { state, ack }
             }
-            Some(Err(error)) => {
+            Err(error) => {
                 self.wait = self.backoff.next_random().clamp(INTERVAL_MIN.min(self.interval), self.interval);
-                HeartbeatEvent::Failed { code: error.code().to_owned() }
+                HeartbeatEvent::Failed { state, code: error.code().to_owned() }
             }
         };
         self.out.send(event).is_ok()
@@ -187,15 +198,17 @@ mod tests {
         let heartbeats = spawn(server.client().fork(), out).unwrap();
         heartbeats.set(snapshot(0), INTERVAL_MAX);
         heartbeats.send_now(snapshot(1));
-        let HeartbeatEvent::Acked(acked) = events.recv_timeout(PATIENCE).unwrap() else { panic!("no ack") };
-        assert_eq!(acked.heartbeat_interval_ms, Some(1500));
+        let HeartbeatEvent::Acked { state, ack } = events.recv_timeout(PATIENCE).unwrap() else {
+            panic!("no ack")
+        };
+        assert_eq!((state, ack.heartbeat_interval_ms), (AgentState::Online, Some(1500)));
         heartbeats.send_now(snapshot(2));
         assert!(matches!(
             events.recv_timeout(PATIENCE).unwrap(),
-            HeartbeatEvent::Failed { code } if code == "status"
+            HeartbeatEvent::Failed { state: AgentState::Online, code } if code == "status"
         ));
         heartbeats.send_now(snapshot(3));
-        assert!(matches!(events.recv_timeout(PATIENCE).unwrap(), HeartbeatEvent::Acked(_)));
+        assert!(matches!(events.recv_timeout(PATIENCE).unwrap(), HeartbeatEvent::Acked { .. }));
         let runs: Vec<u64> = (0..3)
             .map(|_| server.next_request().json()["details"]["active_runs"].as_u64().unwrap())
             .collect();
@@ -210,7 +223,7 @@ mod tests {
         let heartbeats = spawn(server.client().fork(), out).unwrap();
         heartbeats.set(snapshot(7), Duration::ZERO);
         for _ in 0..2 {
-            assert!(matches!(events.recv_timeout(PATIENCE).unwrap(), HeartbeatEvent::Acked(_)));
+            assert!(matches!(events.recv_timeout(PATIENCE).unwrap(), HeartbeatEvent::Acked { .. }));
             assert_eq!(server.next_request().json()["details"]["active_runs"], 7);
         }
         heartbeats.stop();

@@ -5,6 +5,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
+use ureq::http::header::CONTENT_TYPE;
 use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use uuid::Uuid;
 
@@ -75,6 +76,7 @@ impl Bound {
         let number = part.part_number;
         let mut operation = Operation::new(Method::PUT, format!("/uploads/{file_id}/parts/{number}"));
         operation.headers = part_headers(&part.headers);
+        operation.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         if let Ok(digest) = HeaderValue::try_from(content_digest(bytes)) {
             operation.headers.insert(CONTENT_DIGEST, digest);
         }

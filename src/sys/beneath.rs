@@ -161,6 +161,20 @@ impl Dir {
         Ok(Seen { fd: open_beneath(self.fd.as_fd(), relative, OFlag::O_PATH, Mode::empty())? })
     }
 
+    /// The same as [`Dir::look`], within the mount of this directory: what is mounted below it, a bind mount of
+    /// another place for example, is not below it in this sense. Kernels without `openat2` compare devices.
+    ///
+    /// # Errors
+    /// `CrossesDevices` behind a mount; else as [`Dir::look`].
+    pub fn look_in_mount(&self, relative: &Path) -> io::Result<Seen> {
+        let beneath = beneath().union(ResolveFlag::RESOLVE_NO_XDEV);
+        let fd = open_resolved(self.fd.as_fd(), relative, OFlag::O_PATH, Mode::empty(), beneath)?;
+        match Facts::of(&fd)?.id.device == self.id()?.device {
+            true => Ok(Seen { fd }),
+            false => Err(io::ErrorKind::CrossesDevices.into()),
+        }
+    }
+
     /// Opens the directory that `relative` names below this one.
     pub fn dir(&self, relative: &Path) -> io::Result<Dir> {
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
@@ -256,13 +270,25 @@ fn rename_without_replacing(dir: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> Re
     return Err(Errno::ENOSYS);
 }
 
+/// No link and no way out.
+fn beneath() -> ResolveFlag {
+    ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS
+}
+
 /// One open below `dir`; the kernel refuses every link and every way out.
 fn open_beneath(dir: BorrowedFd<'_>, relative: &Path, flags: OFlag, mode: Mode) -> io::Result<OwnedFd> {
+    open_resolved(dir, relative, flags, mode, beneath())
+}
+
+fn open_resolved(
+    dir: BorrowedFd<'_>,
+    relative: &Path,
+    flags: OFlag,
+    mode: Mode,
+    resolve: ResolveFlag,
+) -> io::Result<OwnedFd> {
     let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let how = OpenHow::new()
-        .flags(flags)
-        .mode(mode)
-        .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS);
+    let how = OpenHow::new().flags(flags).mode(mode).resolve(resolve);
     let opened = match openat2(dir, relative, how) {
         // Old kernels do not know the call, some sandboxes refuse it.
         Err(Errno::ENOSYS | Errno::EPERM) => walk_beneath(dir, relative, flags, mode)?,

@@ -68,7 +68,7 @@ const FAULTS: &[(&str, Make)] = &[
     ("a_page_instead", |_| Fault::RawBefore(page("200 OK"))),
     ("done_then_a_page", |_| Fault::DoneThenRaw(page("200 OK"))),
     ("a_bad_gateway_page", |_| Fault::RawBefore(page("502 Bad Gateway"))),
-    ("half_a_json", |_| Fault::DoneThenBody("{\"run\":".to_owned())),
+    ("half_a_json", |_| Fault::DoneThenRaw(half_a_json())),
     ("nothing_that_was_promised", |_| {
         Fault::RawBefore(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec())
     }),
@@ -86,6 +86,10 @@ fn page(status: &str) -> Vec<u8> {
     let length = text.len();
     format!("HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {length}\r\n\r\n{text}")
         .into_bytes()
+}
+
+fn half_a_json() -> Vec<u8> {
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{\"run\":".to_vec()
 }
 
 fn redirect(status: &str, trap: &Trap) -> Fault {

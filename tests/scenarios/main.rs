@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod acceptance;
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod contract;
@@ -10,7 +12,7 @@ mod contract;
 mod contract_walk;
 #[cfg(test)]
 mod core;
-#[cfg(all(test, feature = "crash-points"))]
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod faults;
@@ -19,7 +21,11 @@ mod files;
 #[cfg(test)]
 mod happy_path;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod house;
+#[cfg(test)]
+mod page;
 #[cfg(test)]
 mod readme;
 #[cfg(test)]

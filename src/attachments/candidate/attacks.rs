@@ -5,6 +5,16 @@
 use super::*;
 use crate::attachments::world::{CANARY, PATTERNS, World};
 
+/// Longest time that one check may take: whatever it names, nothing is waited for.
+const AT_MOST: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// A name that no file system takes.
+const LONG_NAME: &str = concat!(
+    "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+    "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+    "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+);
+
 /// Stands for a file that may be sent.
 const FINE: &str = "fine";
 
@@ -136,6 +146,10 @@ fn others(world: &World) {
     world.file("projects/website/empty.txt", "");
     world.link("pipe", "projects/website/to-pipe");
     world.link("empty.txt", "projects/website/to-empty");
+    // Bound below a short name: an address of a socket has at most 108 bytes.
+    let socket = std::env::temp_dir().join(uuid::Uuid::new_v4().to_string());
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    std::fs::rename(socket, world.at("projects/website/socket")).unwrap();
 }
 
 /// Name of the attack, announced path, answer.
@@ -219,6 +233,15 @@ const ATTACKS: &[(&str, &str, &str)] = &[
     ("the standard input", "/dev/stdin", "outside_allowed_roots"),
     ("a device", "/dev/zero", "outside_allowed_roots"),
     ("settings of the kernel", "/sys/kernel", "outside_allowed_roots"),
+    ("the memory of the runner", "/proc/self/mem", "outside_allowed_roots"),
+    ("the program of the runner", "/proc/self/exe", "outside_allowed_roots"),
+    (
+        "the project through the kernel's view",
+        "/proc/self/root/{top}/projects/website/README.md",
+        "outside_allowed_roots",
+    ),
+    ("a random device", "/dev/urandom", "outside_allowed_roots"),
+    ("a terminal", "/dev/tty", "outside_allowed_roots"),
     ("a link to the environment", "out/e.txt", "outside_allowed_roots"),
     ("a link to the runner's directory", "out/cwd/README.md", "outside_allowed_roots"),
     ("a link to the standard input", "out/stdin", "outside_allowed_roots"),
@@ -272,6 +295,9 @@ const ATTACKS: &[(&str, &str, &str)] = &[
     ("two honest names", "out/app.zip", "hard_link"),
     ("no bytes", "empty.txt", "empty_file"),
     ("a link to no bytes", "to-empty", "empty_file"),
+    ("a Unix socket", "socket", "not_a_regular_file"),
+    ("a link to a directory", "near-dir", "not_a_regular_file"),
+    ("a link that names itself through its directory", "near-dir/../near-dir", "not_a_regular_file"),
     // What names nothing.
     ("missing", "none.txt", "not_found"),
     ("missing outside", "{top}/home/none.txt", "not_found"),
@@ -296,6 +322,14 @@ const ATTACKS: &[(&str, &str, &str)] = &[
     ("dots behind a file", "README.md/../README.md", "not_found"),
     ("backslashes", "out\\a.txt", "not_found"),
     ("another case", "readme.MD", "not_found"),
+    ("a name longer than any", LONG_NAME, "not_found"),
+    ("a drive letter", "C:\\out\\a.txt", "not_found"),
+    ("a shell word", "$(cat out/a.txt)", "not_found"),
+    ("a brace list", "out/{a,b}.txt", "not_found"),
+    ("an override of direction", "out/\u{202e}txt.a", "not_found"),
+    ("a space of no width", "out/a\u{200b}.txt", "not_found"),
+    ("two paths", "out/a.txt out/d.pdf", "not_found"),
+    ("a tab at the end", "out/a.txt\t", "not_found"),
 ];
 
 /// The reason code, or [`FINE`].
@@ -320,11 +354,50 @@ fn every_attack_has_its_answer() {
     let wrong: Vec<String> = ATTACKS
         .iter()
         .filter_map(|(name, path, expected)| {
+            let begun = std::time::Instant::now();
             let answer = answer(&world, path);
+            assert!(begun.elapsed() < AT_MOST, "{name}");
+            assert_no_directory_is_told(&world, path);
             (answer != *expected).then(|| format!("{name}: {answer} instead of {expected}"))
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(ATTACKS.len() >= 150, "{}", ATTACKS.len());
+}
+
+/// The notice has the last component at most, whatever was announced.
+fn assert_no_directory_is_told(world: &World, path: &str) {
+    let top = world.at("").to_str().unwrap().trim_end_matches('/').to_owned();
+    let outcome =
+        Outcome::of(display_name(&path.replace("{top}", &top), &|text| text.to_owned()), Reason::NotFound);
+    let notice = crate::attachments::notice::build(&[outcome], None);
+    assert!(!notice.contains('/') && !notice.contains(&top), "{notice}");
+    assert_eq!(notice.lines().count(), 2, "{notice}");
+}
+
+/// A directory of another place that is mounted into the project: the kernel's own way around a link.
+///
+/// Mounting needs the right to; without it (an ordinary user, most containers) only the attempt is made.
+#[test]
+fn a_mounted_directory_is_judged_by_what_it_is() {
+    let world = World::new();
+    world.file("home/private.txt", CANARY);
+    let place = world.at("projects/website/mounted");
+    std::fs::create_dir(&place).unwrap();
+    let mount = |arguments: &[&std::ffi::OsStr]| {
+        let made =
+            std::process::Command::new("mount").args(arguments).stderr(std::process::Stdio::null()).status();
+        made.is_ok_and(|status| status.success())
+    };
+    let home = world.at("home");
+    if !mount(&["--bind".as_ref(), home.as_os_str(), place.as_os_str()]) {
+        eprintln!("mounting is not permitted here");
+        return;
+    }
+    let told =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| answer(&world, "mounted/private.txt")));
+    std::process::Command::new("umount").arg("-l").arg(&place).status().unwrap();
+    assert_eq!(told.unwrap(), "outside_allowed_roots");
 }
 
 /// Pieces that a hostile path is made of.

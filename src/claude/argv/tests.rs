@@ -131,7 +131,7 @@ fn argv_host_matches_spec_table() {
 }
 
 #[test]
-fn class_flags_equal_the_table() {
+fn class_flags_equal_09_18_2_table() {
     let rows: &[(&str, ToolClass, &[&str], &[&str])] = &[
         (
             "chat",
@@ -215,7 +215,7 @@ fn trusted_scoped_project_needs_a_path_in_every_file_rule() {
 }
 
 #[test]
-fn session_flag_follows_the_started_member() {
+fn session_flag() {
     let absent = SessionArg::choose(None).unwrap();
     assert!(matches!(absent, SessionArg::New(id) if id.get_version_num() == 4));
     let id = Uuid::parse_str(SESSION).unwrap();
@@ -234,7 +234,7 @@ fn session_flag_follows_the_started_member() {
 }
 
 #[test]
-fn add_dir_only_scoped_and_host() {
+fn add_dir_only_scoped_and_host_with_or_without_files() {
     for (class, expected) in [(ToolClass::Chat, false), (ToolClass::Scoped, true), (ToolClass::Host, true)] {
         let args = built(&turn(class, BillingMode::Organization));
         assert_eq!(args.contains(&"--add-dir".to_owned()), expected, "{class:?}");

@@ -1,10 +1,10 @@
 //! An answer and how it is written: head and small bodies in one write, files streamed.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
 
 use serde::Serialize;
 
+use crate::local::blobs::Whole;
 use crate::sdk::wire::PROBLEM_MEDIA_TYPE;
 use crate::sdk::wire::problem::Problem;
 
@@ -30,7 +30,7 @@ pub enum Content {
     /// Bytes in memory.
     Bytes(Vec<u8>),
     /// `length` bytes of a file from its present position on.
-    File(File, u64),
+    File(Whole, u64),
 }
 
 impl Content {
@@ -148,7 +148,7 @@ const ALWAYS: [(&str, &str); 6] = [
     ("Cache-Control", "no-store"),
 ];
 
-fn copy(file: File, length: u64, out: &mut dyn Write) -> io::Result<()> {
+fn copy(file: impl Read, length: u64, out: &mut dyn Write) -> io::Result<()> {
     let mut source = file.take(length);
     let mut left = length;
     let mut piece = vec![0; CHUNK];

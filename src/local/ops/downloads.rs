@@ -1,7 +1,5 @@
 //! downloadFile: whole or a range, only to whom the file was shown.
 
-use std::io::{Seek, SeekFrom};
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -46,7 +44,7 @@ pub fn download_file(core: &Core, request: &Request) -> Result<Answer, Fail> {
         Range::Outside => return Ok(outside(row.size_bytes)),
     };
     let mut file = core.blobs.open_whole(&row.sha256)?;
-    file.seek(SeekFrom::Start(first))?;
+    file.start_at(first)?;
     let answer = Answer { status, headers: Vec::new(), content: Content::File(file, length) }
         .with("Content-Type", row.mime_type.clone())
         .with("Content-Disposition", disposition(&row.name))

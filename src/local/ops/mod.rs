@@ -9,6 +9,7 @@ pub mod gateway;
 pub mod grants;
 pub mod heartbeat;
 pub mod messages;
+pub mod page;
 pub mod person_runs;
 pub mod person_threads;
 pub mod runs;

@@ -130,7 +130,8 @@ pub fn upload_part(core: &Core, request: &Request) -> Result<Answer, Fail> {
     if known_part(core, request, &part)? {
         return Ok(marked());
     }
-    // The bytes are durable before the row says so; a crash between the two only means that they come again.
+    // The bytes are in place before the row says so; a crash between the two only means that they come again. They
+    // are durable once the whole is kept: a loss of power before that is found by its hash.
     core.blobs.keep_part(&incoming, row.id, request.number)?;
     core.write(|tx| {
         open_file(tx, core, request)?;
@@ -167,7 +168,7 @@ pub fn get_upload(core: &Core, request: &Request) -> Result<Answer, Fail> {
     Ok(Answer::json(200, &state))
 }
 
-/// `completeUpload`: joins the parts outside every lock, then counts.
+/// `completeUpload`: reads the parts through outside every lock, then counts.
 pub fn complete_upload(core: &Core, request: &Request) -> Result<Answer, Fail> {
     let body: UploadComplete = request.json()?;
     let row = match core.store.read(|tx| {
@@ -184,18 +185,17 @@ pub fn complete_upload(core: &Core, request: &Request) -> Result<Answer, Fail> {
         Ok(row) => row,
         Err(answer) => return Ok(answer),
     };
-    let joined = core.blobs.join(row.id, row.part_count())?;
-    let seal = joined.seal();
+    let (seal, mime_type) = core.blobs.examine(row.id, &row.sha256)?;
     if seal.length != row.size_bytes || hex(&seal.sha256) != row.sha256 {
         return Err(problems::conflict_because(reason::UPLOAD_INCOMPLETE));
     }
     // From here to the row no sweep may take the same content away.
     let keeping = lock(&core.keeping);
-    core.blobs.keep(&joined)?;
+    core.blobs.keep(row.id, &row.sha256)?;
     let answer = core.write(|tx| {
         request.keyed(core, tx, || {
             let mut row = open_file(tx, core, request)?;
-            row.mime_type = joined.mime_type().to_owned();
+            row.mime_type = mime_type.to_owned();
             files::set_mime_type(tx, row.id, &row.mime_type)?;
             files::set_phase(tx, row.id, UploadPhase::Completed)?;
             Ok(Answer::json(200, &row.file()))

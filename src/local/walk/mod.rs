@@ -66,7 +66,7 @@ fn a_message_becomes_an_answer() {
     assert_eq!(world.finish(&run, "failed").problem(), (409, "invalid_state_transition", ""));
 
     let list = world.person("GET", &format!("/threads/{thread}/messages")).send().ok(200);
-    assert_eq!(list.body["messages"][0]["content_html"], "<p>What is in **orders**?</p>");
+    assert_eq!(list.body["messages"][0]["content_html"], "<p>What is in <strong>orders</strong>?</p>");
     assert_eq!(list.body["messages"][1]["author"]["kind"], "agent");
     let document = world.person("GET", &format!("/runs/{run_id}/document")).send().ok(200);
     assert_eq!(document.body["document"], json!({"model": "sonnet", "metrics": {"tokens_in": 7}}));

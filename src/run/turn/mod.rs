@@ -175,6 +175,8 @@ pub fn follow(run: &mut Run, mut turn: Turn) -> Result<End, End> {
 fn steps(run: &mut Run, turn: &mut Turn) -> Result<End, End> {
     loop {
         run.check_cancel()?;
+        // Tokens are renewed while a turn works.
+        run.mask.add(&run.token.newest());
         let grew = read::read(run, turn)?;
         hear(run, turn)?;
         stdin::tend(run, turn)?;

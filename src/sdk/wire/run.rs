@@ -359,3 +359,21 @@ pub enum FollowupState {
     /// Nobody read it; the server opens a run for it.
     Refused,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ToolClass::{self, Chat, Host, Scoped};
+
+    #[test]
+    fn tool_class_order_and_exceeds_for_all_nine_pairs() {
+        let ordered = [Chat, Scoped, Host];
+        for (at, class) in ordered.into_iter().enumerate() {
+            for (limit, allowed) in ordered.into_iter().enumerate() {
+                assert_eq!(class.exceeds(allowed), at > limit, "{class:?} {allowed:?}");
+            }
+        }
+        let words: Vec<String> = ordered.iter().map(|class| serde_json::to_string(class).unwrap()).collect();
+        assert_eq!(words, [r#""chat""#, r#""scoped""#, r#""host""#]);
+        assert!(serde_json::from_str::<ToolClass>(r#""root""#).is_err());
+    }
+}

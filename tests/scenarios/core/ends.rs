@@ -30,7 +30,7 @@ fn cancelled_execute_terminates_group() {
         world.ends_as(run, RunState::Cancelled, Some("user_stop"));
         no_group_left(&world);
         locks_are_free(&world);
-        assert!(world.answers(thread).is_empty());
+        assert!(world.answers(thread).is_empty() && logs::has_code(run, "cancelled"));
         assert_eq!(world.claude.captured("end").is_empty(), ignores, "the escalation ended it");
     }
 }
@@ -100,6 +100,8 @@ fn error_result_and_exit_without_result() {
             assert_eq!(step[member], value, "{name}: {member}");
         }
         assert!(step["finished_at"].is_string(), "{name}");
+        let code = if name == "error result" { "runtime_error" } else { "no_result" };
+        assert!(logs::has_code(run, code), "{name}");
         // none of the CLI's own text, one sentence of ours.
         let texts = world.answer_texts(thread);
         assert!(texts.len() == 1 && !texts[0].contains("canary"), "{name}: {texts:?}");

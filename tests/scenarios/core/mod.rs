@@ -2,6 +2,7 @@
 //! and text, and the rows of public reports on the same.
 
 mod billing;
+mod codes;
 mod ends;
 mod heartbeat;
 mod hostile;

@@ -146,6 +146,13 @@ impl World {
         running.thread.join().unwrap().unwrap_err()
     }
 
+    /// Starts the server again on its data and its port; its secret is a new one.
+    pub fn restart_server(&mut self) {
+        self.server.stop();
+        self.server = start_server(&self.dir, &self.setup, &self.hooks);
+        self.person = Person::new(&self.server.url(), self.server.person_secret_file());
+    }
+
     /// The runner's configuration as a file.
     pub fn config_text(&self) -> String {
         let path = |name: &str| self.dir.join(name).display().to_string();

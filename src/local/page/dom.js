@@ -1,0 +1,72 @@
+// Elements without markup, and words for those who listen to the page.
+
+/** Makes an element. `props`: attributes; `class`, `text`; functions become event listeners; true and false toggle. */
+export function el(tag, props = {}, ...children) {
+  const made = document.createElement(tag);
+  set(made, props);
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return made;
+}
+
+/** Sets attributes of an element as `el` does. */
+export function set(element, props) {
+  for (const [name, value] of Object.entries(props)) {
+    if (name === "text") setText(element, value);
+    else if (typeof value === "function") element.addEventListener(name, value);
+    else if (typeof value === "boolean") element.toggleAttribute(name, value);
+    else if (value === undefined || value === null) element.removeAttribute(name);
+    else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+  }
+}
+
+/** Sets a text only when it is another one: what does not change is neither painted nor spoken again. */
+export function setText(element, text) {
+  const wanted = text ?? "";
+  if (element.textContent !== String(wanted)) element.textContent = wanted;
+}
+
+/** The element with this id. */
+export const byId = (id) => document.getElementById(id);
+
+/** An SVG element. */
+export function svg(tag, attributes = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/** A name that somebody else chose: it cannot turn the text around it, and hidden turns show as a box. */
+export function nameElement(name, tag = "bdi") {
+  return el(tag, { dir: "auto", text: plainName(name) });
+}
+
+/** A name without the letters that turn or hide text. */
+export const plainName = (name) => name.replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, "\u25af");
+
+/** Says something to a screen reader, after what it says already. */
+export function announce(text) {
+  const place = byId("announcements");
+  place.append(el("p", { text }));
+  while (place.childElementCount > 5) place.firstElementChild.remove();
+}
+
+/** Shows a short note at the edge of the page, also spoken. */
+export function note(text) {
+  const shown = el("div", { class: "note", text });
+  byId("notes").append(shown);
+  setTimeout(() => shown.remove(), 6000);
+}
+
+/** Shows a dialog with a heading and a way out, and gives back its body. */
+export function dialog(title, ...content) {
+  const close = el("button", { class: "plain", type: "button", "aria-label": "Close", text: "\u2715", click: () => box.close() });
+  const heading = el("h2", { id: "dialog-title", text: title });
+  const body = el("div", { class: "dialog-body" }, ...content);
+  const box = el("dialog", { "aria-labelledby": "dialog-title" }, el("header", {}, heading, close), body);
+  box.addEventListener("close", () => box.remove());
+  box.addEventListener("click", (event) => event.target === box && box.close());
+  document.body.append(box);
+  box.showModal();
+  return { box, body, heading };
+}

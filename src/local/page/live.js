@@ -1,0 +1,200 @@
+// The box of a run: what it does while it works, what it did when it has ended.
+
+import { cancelRun } from "./api.js";
+import { el, note, set, setText } from "./dom.js";
+import { compare, count, duration, ended, money, reasonSentence, spent, stateWord, tokens } from "./format.js";
+
+/** Most steps shown at once; the others come when they are asked for. */
+const STEPS_MAX = 200;
+/** Letters by which an excerpt is known to be the answer. */
+const SAME = 80;
+const SIGNS = { running: "\u25cf", completed: "\u2713", failed: "\u2715", cancelled: "\u25a0" };
+const KINDS = { tool_call: "", subagent: "Agent", background_job: "In the background", status: "" };
+
+/** Boxes whose times go on. */
+const ticking = new Set();
+setInterval(() => ticking.forEach((box) => box.tick()), 1000);
+
+/** A run on the page. */
+export class RunBox {
+  constructor(run) {
+    this.nodes = new Map();
+    this.allSteps = false;
+    this.state = el("span", { class: "run-state" });
+    this.model = el("span", { class: "quiet" });
+    this.time = el("span", { class: "quiet time" });
+    this.stop = el("button", { type: "button", class: "stop", text: "Stop", click: () => this.askStop() });
+    this.line = el("p", { class: "status-line" });
+    this.why = el("p", { class: "why" });
+    this.excerpt = el("div", { class: "excerpt", dir: "auto", tabindex: "0", "aria-label": "Text so far" });
+    this.summary = el("summary", {});
+    this.more = el("button", { type: "button", class: "plain", hidden: true, click: () => this.showAllSteps() });
+    this.list = el("ul", { class: "steps" });
+    this.frame = el("div", { class: "steps-frame", tabindex: "0", "aria-label": "Steps" }, this.more, this.list);
+    this.details = el("details", { open: !ended(run) }, this.summary, this.frame);
+    this.context = el("meter", { min: 0, max: 100, low: 70, high: 90, optimum: 0 });
+    this.contextText = el("span", {});
+    this.numbers = el("span", { class: "numbers" });
+    this.retries = el("p", { class: "retries" });
+    const head = el("header", {}, this.state, this.model, this.time, this.stop);
+    const foot = el("footer", {}, el("label", { class: "context" }, this.contextText, this.context), this.numbers);
+    this.element = el("section", { class: "run" }, head, this.line, this.retries, this.excerpt, this.details, this.why, foot);
+    this.update(run);
+  }
+
+  /** Shows the run as it is now; `answer`: the newest text it gave to the thread. */
+  update(run, answer = "") {
+    const over = ended(run);
+    if (over && this.run && !ended(this.run)) this.details.open = run.state === "failed";
+    this.run = run;
+    const document = run.document ?? {};
+    set(this.element, { "data-state": run.state, "aria-label": `Run: ${stateWord(run.state)}` });
+    setText(this.state, stateWord(run.state));
+    setText(this.model, document.model ?? "");
+    set(this.stop, { hidden: over, disabled: run.state === "cancelling" });
+    setText(this.line, over ? "" : statusLine(run, document));
+    setText(this.why, over ? reasonSentence(run.reason) : "");
+    set(this.why, { hidden: !over || !run.reason });
+    this.showExcerpt(over ? "" : (document.last_text_excerpt ?? ""), answer);
+    this.showSteps(Object.values(document.steps ?? {}));
+    this.showNumbers(run, document.metrics ?? {});
+    this.tick();
+    if (over) ticking.delete(this);
+    else ticking.add(this);
+  }
+
+  /** The box has left the page. */
+  gone() {
+    ticking.delete(this);
+  }
+
+  tick() {
+    setText(this.time, this.run.started_at ? duration(spent(this.run)) : "");
+    for (const { step, time } of this.nodes.values()) if (step.status === "running") setText(time, duration(spent(step)));
+  }
+
+  /** What stands in the answer already is not shown a second time. */
+  showExcerpt(text, answer) {
+    set(this.excerpt, { hidden: text === "" || answer.startsWith(text.slice(0, SAME)) });
+    if (this.excerpt.textContent === text) return;
+    this.excerpt.textContent = text;
+    this.excerpt.scrollTop = this.excerpt.scrollHeight;
+  }
+
+  showSteps(steps) {
+    set(this.details, { hidden: steps.length === 0 });
+    if (steps.length === 0) return;
+    const atEnd = this.frame.scrollHeight - this.frame.scrollTop - this.frame.clientHeight < 30;
+    steps.sort((a, b) => compare(a.started_at, b.started_at) || compare(a.finished_at ?? "~", b.finished_at ?? "~"));
+    const hidden = this.allSteps ? 0 : Math.max(0, steps.length - STEPS_MAX);
+    set(this.more, { hidden: hidden === 0 });
+    setText(this.more, `Show ${hidden} earlier steps`);
+    for (const step of steps.slice(hidden)) this.showStep(step);
+    if (!this.allSteps) for (const step of steps.slice(0, hidden)) this.dropStep(step.id);
+    setText(this.summary, summaryOf(steps));
+    if (atEnd) this.frame.scrollTop = this.frame.scrollHeight;
+  }
+
+  showStep(step) {
+    let node = this.nodes.get(step.id);
+    if (!node) {
+      node = stepNode();
+      this.nodes.set(step.id, node);
+      const parent = step.parent_step_id && this.nodes.get(step.parent_step_id);
+      (parent ? parent.children : this.list).append(node.element);
+    }
+    const known = node.step;
+    node.step = step;
+    if (known && known.status === step.status && known.title === step.title && known.finished_at === step.finished_at) return;
+    set(node.element, { "data-state": step.status });
+    setText(node.sign, SIGNS[step.status]);
+    setText(node.word, stateWord(step.status));
+    setText(node.name, [KINDS[step.kind], step.name.replaceAll("_", " ")].filter(Boolean).join(": "));
+    setText(node.title, step.title || Object.entries(step.detail ?? {}).map(([key, value]) => `${key}: ${value}`).join(", "));
+    setText(node.time, duration(spent(step)));
+  }
+
+  dropStep(id) {
+    const node = this.nodes.get(id);
+    if (!node || node.children.childElementCount > 0) return;
+    node.element.remove();
+    this.nodes.delete(id);
+  }
+
+  showAllSteps() {
+    this.allSteps = true;
+    this.nodes.clear();
+    this.list.replaceChildren();
+    this.showSteps(Object.values(this.run.document.steps ?? {}));
+  }
+
+  showNumbers(run, metrics) {
+    const share = metrics.context_pct;
+    set(this.context.parentElement, { hidden: share === undefined });
+    if (share !== undefined) {
+      this.context.value = share;
+      setText(this.contextText, `Context ${share.toFixed(0)} %`);
+    }
+    const used = tokens(run);
+    const parts = [
+      used.all > 0 && `${count(used.all)} tokens (${count(used.fresh)} in, ${count(used.cached)} cached, ${count(used.out)} out)`,
+      money(run.costs) ?? (ended(run) && run.started_at && "cost unknown"),
+      metrics.subagents > 0 && plural(metrics.subagents, "agent"),
+      metrics.background_jobs > 0 && `${metrics.background_jobs} in the background`,
+    ];
+    setText(this.numbers, parts.filter(Boolean).join(" \u00b7 "));
+    set(this.retries, { hidden: !metrics.api_retries });
+    setText(this.retries, retriesText(metrics, ended(run)));
+  }
+
+  async askStop() {
+    set(this.stop, { disabled: true });
+    try {
+      await cancelRun(this.run.run_id);
+    } catch (error) {
+      note(error.message);
+      set(this.stop, { disabled: this.run.state === "cancelling" });
+    }
+  }
+}
+
+function statusLine(run, document) {
+  const said = document.status_line;
+  if (run.state === "cancelling") return "Stopping the work";
+  if (run.state === "queued") return said ? said.replace(/^queued \((\d+) ahead\)$/, "$1 ahead") : "Waits for its turn";
+  if (said) return said;
+  const working = Object.values(document.steps ?? {}).filter((step) => step.status === "running");
+  const last = working.at(-1);
+  return last ? `${last.name}${last.title ? `: ${last.title}` : ""}` : "Thinking";
+}
+
+function retriesText({ api_retries: all, last_api_retry: last }, over) {
+  if (!all) return "";
+  const times = `The service was asked again ${all === 1 ? "once" : `${all} times`}`;
+  if (!last || over) return `${times}.`;
+  const why = last.error_status ? `${last.error}, ${last.error_status}` : last.error;
+  return `${times}; last: try ${last.attempt} of ${last.max_retries} after ${duration(last.retry_delay_ms)} (${why}).`;
+}
+
+function summaryOf(steps) {
+  const number = (status) => steps.filter((step) => step.status === status).length;
+  const parts = [
+    plural(steps.length, "step"),
+    number("running") > 0 && `${number("running")} at work`,
+    number("failed") > 0 && `${number("failed")} failed`,
+  ];
+  return parts.filter(Boolean).join(", ");
+}
+
+const plural = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
+
+function stepNode() {
+  const sign = el("span", { class: "sign", "aria-hidden": "true" });
+  const word = el("span", { class: "unseen" });
+  const name = el("strong", {});
+  const title = el("span", { class: "step-title", dir: "auto" });
+  const time = el("span", { class: "time quiet" });
+  const children = el("ul", {});
+  const element = el("li", {}, el("div", { class: "step" }, sign, word, name, title, time), children);
+  return { element, sign, word, name, title, time, children };
+}
