@@ -28,6 +28,7 @@ use crossbeam_channel::{Receiver, Sender, select_biased, unbounded};
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::run::record;
 use crate::run::state_dir::StateDir;
 use crate::run::workspace::Workspaces;
 use crate::run::{RunSays, Shared};
@@ -152,6 +153,7 @@ impl Runner {
             private::create_dir_all(&directory).map_err(RunnerFault::StateDir)?;
         }
         let lock = ending::own(&state).map_err(RunnerFault::StateDir)?.ok_or(RunnerFault::StateDirInUse)?;
+        record::clear_partial(&state.turns()).map_err(RunnerFault::StateDir)?;
         let store = Store::open(&state.inbox()).map_err(RunnerFault::Store)?;
         if store.moved_aside().is_some() {
             log::error!("code=inbox_damaged_moved_aside");
