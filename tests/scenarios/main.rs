@@ -12,11 +12,10 @@ mod contract;
 mod contract_walk;
 #[cfg(test)]
 mod core;
-#[cfg(all(test, feature = "crash-points"))]
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod faults;
-mod files;
 #[cfg(test)]
 mod files;
 #[cfg(test)]
@@ -27,6 +26,7 @@ mod hostile;
 mod house;
 #[cfg(test)]
 mod page;
+#[cfg(test)]
 mod readme;
 #[cfg(test)]
 mod real_cli;
