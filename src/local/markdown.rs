@@ -199,7 +199,8 @@ fn address_length(text: &str) -> usize {
 fn language(kind: &CodeBlockKind<'_>) -> Option<String> {
     let CodeBlockKind::Fenced(info) = kind else { return None };
     let name = info.split_whitespace().next()?;
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '#' | '.' | '_');
+    let plain =
+        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '#' | '.' | '_');
     (name.len() <= MAX_LANGUAGE && name.chars().all(plain)).then(|| name.to_owned())
 }
 
@@ -216,8 +217,14 @@ mod tests {
             ("a <b> & \"c\"", "<p>a &lt;b&gt; &amp; &quot;c&quot;</p>".to_owned()),
             ("a\nb\n\nc", "<p>a<br>b</p><p>c</p>".to_owned()),
             ("# One\n### Three", "<h3>One</h3><h5>Three</h5>".to_owned()),
-            ("**a** *b* ~~c~~ `d<`", "<p><strong>a</strong> <em>b</em> <del>c</del> <code>d&lt;</code></p>".to_owned()),
-            ("```rust\nfn a() {}\n```", "<pre data-language=\"rust\"><code>fn a() {}\n</code></pre>".to_owned()),
+            (
+                "**a** *b* ~~c~~ `d<`",
+                "<p><strong>a</strong> <em>b</em> <del>c</del> <code>d&lt;</code></p>".to_owned(),
+            ),
+            (
+                "```rust\nfn a() {}\n```",
+                "<pre data-language=\"rust\"><code>fn a() {}\n</code></pre>".to_owned(),
+            ),
             ("```\" onload=x\nb\n```", "<pre><code>b\n</code></pre>".to_owned()),
             ("```\nopen <x>", "<pre><code>open &lt;x&gt;</code></pre>".to_owned()),
             ("3. a\n4. b", "<ol start=\"3\"><li>a</li><li>b</li></ol>".to_owned()),
@@ -230,7 +237,10 @@ mod tests {
                     .to_owned(),
             ),
             ("[a](https://example.com/?b&c)", format!("<p>{LINK}https://example.com/?b&amp;c\">a</a></p>")),
-            ("see http://example.com/a.", format!("<p>see {LINK}http://example.com/a\">http://example.com/a</a>.</p>")),
+            (
+                "see http://example.com/a.",
+                format!("<p>see {LINK}http://example.com/a\">http://example.com/a</a>.</p>"),
+            ),
             ("`http://example.com`", "<p><code>http://example.com</code></p>".to_owned()),
         ];
         for (text, html) in rows {

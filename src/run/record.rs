@@ -265,6 +265,23 @@ pub fn list(turns_dir: &Path) -> io::Result<Vec<(Uuid, PathBuf)>> {
     Ok(found)
 }
 
+/// Removes what a write that was cut off left in `turns_dir`. Only for the owner of the state directory, before
+/// any run thread begins.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn clear_partial(turns_dir: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(turns_dir)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with('.') && name.ends_with(".tmp") {
+            // It is looked at again at the next start.
+            let _ = std::fs::remove_file(&path);
+        }
+    }
+    Ok(())
+}
+
 /// Where the record of a run lies.
 pub fn path_of(turns_dir: &Path, run_id: Uuid) -> PathBuf {
     turns_dir.join(format!("{run_id}.json"))

@@ -7,6 +7,7 @@
 //! after a start no run thread begins before the server has been asked, without waiting, until it had
 //! nothing more to say.
 
+mod beat;
 mod clock;
 pub mod courier;
 mod ending;
@@ -27,18 +28,18 @@ use crossbeam_channel::{Receiver, Sender, select_biased, unbounded};
 use uuid::Uuid;
 
 use crate::config::Config;
+use crate::run::record;
 use crate::run::state_dir::StateDir;
 use crate::run::workspace::Workspaces;
 use crate::run::{RunSays, Shared};
 use crate::sdk::client::Client;
 use crate::sdk::error::ApiError;
 use crate::sdk::gateway::{self, Gateway, GatewayEvent, GatewaySettings};
-use crate::sdk::heartbeat::{self, HeartbeatEvent, Heartbeats, interval_from_server};
+use crate::sdk::heartbeat::{self, HeartbeatEvent, Heartbeats};
 use crate::sdk::store::Store;
 use crate::sdk::verify::Verifier;
 use crate::sdk::wire;
 use crate::sdk::wire::file::PrincipalKind;
-use crate::sdk::wire::heartbeat::AgentState;
 use crate::sys::lock::FileLock;
 use crate::sys::notify::service_notify;
 use crate::sys::private;
@@ -152,6 +153,7 @@ impl Runner {
             private::create_dir_all(&directory).map_err(RunnerFault::StateDir)?;
         }
         let lock = ending::own(&state).map_err(RunnerFault::StateDir)?.ok_or(RunnerFault::StateDirInUse)?;
+        record::clear_partial(&state.turns()).map_err(RunnerFault::StateDir)?;
         let store = Store::open(&state.inbox()).map_err(RunnerFault::Store)?;
         if store.moved_aside().is_some() {
             log::error!("code=inbox_damaged_moved_aside");
@@ -375,59 +377,6 @@ impl Runner {
         if let Some(gateway) = &self.gateway {
             let after = if std::mem::take(&mut self.look_again) { None } else { self.position };
             gateway.poll_from(after, self.phase == Phase::Serving);
-        }
-    }
-
-    fn on_heartbeat(&mut self, event: &HeartbeatEvent) {
-        let state = match event {
-            HeartbeatEvent::Acked { state, ack } => {
-                self.set_interval(ack.heartbeat_interval_ms);
-                state
-            }
-            HeartbeatEvent::Failed { state, code } => {
-                log::warn!("code=heartbeat_failed error={code}");
-                state
-            }
-        };
-        // One that was sent before the stop says nothing of it.
-        self.goodbye_said |= *state == AgentState::Stopping;
-    }
-
-    fn set_interval(&mut self, wanted_ms: Option<u64>) {
-        if let Some(millis) = wanted_ms {
-            self.heartbeat_interval = interval_from_server(millis);
-        }
-    }
-
-    /// Sends a heartbeat of this moment and sets the time of the next.
-    fn beat(&mut self) {
-        let snapshot = readiness::Snapshot {
-            active_runs: self.table.turns(),
-            stopping: self.phase == Phase::Stopping,
-            superseded: self.superseded_since.is_some(),
-        };
-        if let Some(heartbeats) = &self.heartbeats {
-            let probed = self.shared.runtime.last();
-            heartbeats.send_now(readiness::heartbeat(&self.shared, probed, snapshot));
-            service_notify("WATCHDOG=1");
-        }
-        self.due.heartbeat.set(Instant::now() + self.heartbeat_interval);
-    }
-
-    /// Probes the CLI on a thread of its own, because it may take `runner.cli_probe_timeout`.
-    fn probe_in_background(&self) -> std::io::Result<()> {
-        let (shared, out) = (Arc::clone(&self.shared), self.outbound.probe.clone());
-        let probe = move || {
-            shared.runtime.probed();
-            // Main has gone: the runner stops.
-            let _ = out.send(());
-        };
-        std::thread::Builder::new().name("probe".into()).spawn(probe).map(|_| ())
-    }
-
-    fn probe_if_changed(&self) {
-        if self.shared.runtime.changed() && self.probe_in_background().is_err() {
-            log::warn!("code=probe_not_started");
         }
     }
 

@@ -71,7 +71,7 @@ fn many_short_runs_leave_nothing_behind() {
         ..Setup::default()
     };
     let world = World::without_runner(setup);
-    let runner = RunnerProcess::start(&world, None, None);
+    let mut runner = RunnerProcess::start(&world, None, None);
     let (mut done, mut first) = (0, None);
     while done < runs {
         let asked: Vec<_> = (0..AT_ONCE).map(|_| one(&world, &mut chance)).collect();
@@ -99,7 +99,7 @@ fn many_short_runs_leave_nothing_behind() {
             && last.memory_kib <= first.memory_kib + MORE_MEMORY_KIB;
         same.then_some(())
     });
-    assert!(runner.stop().success());
+    assert!(!runner.has_died() && runner.stop().success());
 }
 
 /// One run with a fault or a stop, or neither.

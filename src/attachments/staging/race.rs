@@ -3,7 +3,7 @@
 //! A short run belongs to the tests; `ATTACHMENT_RACE_ROUNDS` makes it as long as one likes (`scripts/bench race`).
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 

@@ -98,7 +98,7 @@ function refresh() {
   const works = place.thread && runsOf(place.thread).some((run) => !ended(run) && run.state === "running");
   const full = field.value.trim() !== "" || place.files.ids.length > 0;
   set(button, { disabled: !full || place.files.busy || place.files.failed || place.sending });
-  setText(button, works ? "Send as follow-up" : "Send");
+  setText(button, works ? "Follow up" : "Send");
   const words = works ? "The agent reads it while it works" : place.thread ? "Write a message" : "What should be done?";
   set(field, { placeholder: words });
   setText(hint, hintText());

@@ -13,6 +13,8 @@ import { busy, on, putThread, setLink, store, threadsOf } from "./store.js";
 import { openThread, startThread, stopWork } from "./thread.js";
 
 const banner = byId("banner");
+/** Is out of the page while its title is being changed. */
+const heading = byId("title");
 const shown = { channel: undefined, thread: undefined };
 /** Tells the other tabs that the session is new. */
 const tabs = new BroadcastChannel("page");
@@ -70,7 +72,7 @@ function firstAddress() {
 function drawHead() {
   const thread = store.threads.get(shown.thread);
   const project = store.projects.get(shown.channel);
-  setText(byId("title"), titleOf(thread));
+  setText(heading, titleOf(thread));
   set(byId("rename"), { hidden: !thread });
   setText(byId("project"), project?.name ?? "");
   const write = byId("write");
@@ -104,7 +106,6 @@ function rename() {
   const thread = store.threads.get(shown.thread);
   if (!thread) return;
   const field = el("input", { value: thread.title, maxlength: 200, "aria-label": "Title of the thread" });
-  const heading = byId("title");
   let over = false;
   const end = async (keep) => {
     if (over) return;

@@ -4,12 +4,13 @@
 //! The places are in the code (`sys::crash`); a first run without a crash lists them. Plainly run, the test
 //! takes a fixed sample; `CRASH_SWEEP=all` takes every place (`scripts/crash-sweep`), and a place in it that one.
 
+mod mortal;
 mod play;
 
 use std::collections::BTreeMap;
 
-use crate::support::runner_process::RunnerProcess;
 use crate::support::world::World;
+use mortal::Mortal;
 use play::Play;
 
 /// Cases of the sample for each play.
@@ -50,7 +51,7 @@ fn sweep(play: Play) {
     let mut died = 0;
     for (number, visit) in visits.iter().enumerate() {
         println!("{play:?} {number}: {visit}");
-        let mut runner = RunnerProcess::start(&world, Some(visit), None);
+        let mut runner = Mortal::start(&world, Some(visit), None);
         let acted = play.act(&world, number + 1, &mut runner);
         play.check(&world, &acted, visit, &mut runner);
         died += runner.restarts;
@@ -64,7 +65,7 @@ fn sweep(play: Play) {
 /// Every visit of a run without a crash, in order.
 fn visits(world: &mut World, play: Play) -> Vec<String> {
     let list = world.dir.join("visits");
-    let mut runner = RunnerProcess::start(world, None, Some(&list));
+    let mut runner = Mortal::start(world, None, Some(&list));
     let acted = play.act(world, 0, &mut runner);
     play.check(world, &acted, "no crash", &mut runner);
     runner.stop();

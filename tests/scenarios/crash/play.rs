@@ -8,7 +8,7 @@ use claude_code_runner::sys::lock::FileLock;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::runner_process::RunnerProcess;
+use super::mortal::Mortal;
 use crate::support::wait::eventually;
 use crate::support::world::{Setup, World};
 
@@ -41,7 +41,7 @@ pub fn setup() -> Setup {
 
 impl Play {
     /// Lets a person do it, whatever becomes of the runner meanwhile.
-    pub fn act(self, world: &World, number: usize, runner: &mut RunnerProcess) -> Acted {
+    pub fn act(self, world: &World, number: usize, runner: &mut Mortal) -> Acted {
         world.claude.plays(&self.scenario(number));
         let thread = world.thread();
         let titles = titles(world);
@@ -82,7 +82,7 @@ impl Play {
     }
 
     /// Checks everything that must hold, once every run of the thread has ended.
-    pub fn check(self, world: &World, acted: &Acted, visit: &str, runner: &mut RunnerProcess) {
+    pub fn check(self, world: &World, acted: &Acted, visit: &str, runner: &mut Mortal) {
         eventually("every run has ended", || {
             runner.restart_if_dead(world);
             all_ended(world, acted.thread).then_some(())
@@ -144,7 +144,7 @@ impl Play {
 /// What a turn of the stand-in costs, in millionths.
 const COST: u64 = 6_855;
 
-fn follow_up(world: &World, thread: Uuid, run: Uuid, number: usize, runner: &mut RunnerProcess) {
+fn follow_up(world: &World, thread: Uuid, run: Uuid, number: usize, runner: &mut Mortal) {
     let marker = format!("reached{number}");
     eventually("the tool, an end or a crash", || {
         (world.claude.reached(&marker) || runner.has_died()).then_some(())

@@ -34,14 +34,23 @@ fn the_page_needs_no_secret_and_everything_behind_it_does() {
     for path in ["/", "/page/main.js", "/page/page.css", "/page/icon.svg"] {
         let (status, text) = raw(&world, "GET", path, &[], "");
         assert_eq!(status, 200, "{path}");
-        for guard in ["script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "nosniff"] {
+        for guard in
+            ["script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "nosniff"]
+        {
             assert!(text.contains(guard), "{path}: {guard}");
         }
         assert!(!text.contains("unsafe-"), "{path}");
     }
     let thread = world.thread();
-    for path in ["/api/v1/projects", "/api/v1/changes", "/api/v1/runner", &format!("/api/v1/threads/{thread}/messages")] {
-        for credential in [None, Some(("Authorization", "Bearer wrong")), Some(("Cookie", "local_session=wrong"))] {
+    for path in [
+        "/api/v1/projects",
+        "/api/v1/changes",
+        "/api/v1/runner",
+        &format!("/api/v1/threads/{thread}/messages"),
+    ] {
+        for credential in
+            [None, Some(("Authorization", "Bearer wrong")), Some(("Cookie", "local_session=wrong"))]
+        {
             let headers: Vec<_> = credential.into_iter().collect();
             assert_eq!(raw(&world, "GET", path, &headers, "").0, 401, "{path}: {credential:?}");
         }

@@ -33,7 +33,8 @@ fn the_page_is_light_and_paints_at_once() {
     let paint = visitor.browser.value("performance.getEntriesByName('first-contentful-paint')[0].startTime");
     let parts = "performance.getEntriesByType('navigation').concat(performance.getEntriesByType('resource')
         .filter((one) => one.name.includes('/page/')))";
-    let sum = |size: &str| visitor.browser.value(&format!("{parts}.reduce((sum, one) => sum + one.{size}, 0)"));
+    let sum =
+        |size: &str| visitor.browser.value(&format!("{parts}.reduce((sum, one) => sum + one.{size}, 0)"));
     let weight = sum("encodedBodySize");
     show("page_weight", weight.as_f64().unwrap(), "bytes");
     show("page_weight_unpacked", sum("decodedBodySize").as_f64().unwrap(), "bytes");

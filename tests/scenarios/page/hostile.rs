@@ -46,7 +46,8 @@ fn nothing_ran(visitor: &Visitor) {
 }
 
 fn stays_in_width(visitor: &Visitor) {
-    let wide = "[document.documentElement.scrollWidth - innerWidth, document.querySelector('#scroll').scrollWidth
+    let wide =
+        "[document.documentElement.scrollWidth - innerWidth, document.querySelector('#scroll').scrollWidth
         - document.querySelector('#scroll').clientWidth]";
     assert_eq!(visitor.browser.value(wide), json!([0, 0]), "something is wider than the window");
 }

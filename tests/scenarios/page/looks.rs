@@ -42,7 +42,8 @@ fn nothing_is_wider_than_its_window_in_any_look() {
     let file = world.person.uploads(world.channel(), "orders.zip", &orders_zip());
     let first = world.person.says_with(thread, "What is in orders.zip?", &[file]).run_id.unwrap();
     world.ends_as(first, RunState::Completed, None);
-    let second = world.person.says(thread, "The totals of the shop are wrong. Please repair them.").run_id.unwrap();
+    let second =
+        world.person.says(thread, "The totals of the shop are wrong. Please repair them.").run_id.unwrap();
     eventually("the second run works", || world.claude.reached("busy").then_some(()));
     for (name, look) in LOOKS {
         let Some(visitor) = Visitor::at(&world, *look) else { return };
@@ -53,7 +54,9 @@ fn nothing_is_wider_than_its_window_in_any_look() {
         visitor.browser.alt("c");
         visitor.sees("dialog", "Costs of this thread");
         fits(&visitor, name);
-        keep(&format!("{name}-costs"), &visitor);
+        if !look.dark {
+            keep(&format!("{name}-costs"), &visitor);
+        }
     }
     world.claude.release("go");
     world.ends_as(second, RunState::Completed, None);
@@ -95,7 +98,8 @@ fn everything_has_a_name_and_a_place_in_the_order_of_the_tab_key() {
         visitor.browser.types("dialog button", "\u{E00C}");
         visitor.browser.until("!document.querySelector('dialog')");
     }
-    let unreachable = "[...document.querySelectorAll('button, a, textarea')].filter((one) => one.tabIndex < 0).length";
+    let unreachable =
+        "[...document.querySelectorAll('button, a, textarea')].filter((one) => one.tabIndex < 0).length";
     assert_eq!(visitor.browser.value(unreachable), 0);
     visitor.browser.alt("w");
     visitor.browser.until("document.activeElement.id === 'text'");

@@ -61,7 +61,10 @@ fn a_server_restarted_in_the_middle_of_a_run_loses_and_doubles_nothing() {
         (open == 0 && visitor.count(".message.own") == 2).then_some(())
     });
     let written = visitor.texts(".message.own .content");
-    assert_eq!(written.iter().map(|text| text.trim()).collect::<Vec<_>>(), ["Begin", "written while it was away"]);
+    assert_eq!(
+        written.iter().map(|text| text.trim()).collect::<Vec<_>>(),
+        ["Begin", "written while it was away"]
+    );
     let known = world.person.messages(thread);
     let shown = visitor.count(".message");
     assert_eq!(shown, known.len() as u64);
@@ -90,12 +93,17 @@ fn dropped_polls_are_taken_up_where_they_ended() {
     let thread = visitor.thread();
     world.hooks.always("pollChanges", Fault::DoneThenCut);
     for number in 0..5 {
-        world.server.operator().add_message(thread, alex(&world), Origin::Chat, &format!("news {number}")).unwrap();
+        world
+            .server
+            .operator()
+            .add_message(thread, alex(&world), Origin::Chat, &format!("news {number}"))
+            .unwrap();
     }
     visitor.sees("#banner", "The server cannot be reached");
     world.hooks.clear();
     visitor.sees(".message", "news 4");
-    let news: Vec<String> = visitor.texts(".message .content").into_iter().filter(|text| text.starts_with("news")).collect();
+    let news: Vec<String> =
+        visitor.texts(".message .content").into_iter().filter(|text| text.starts_with("news")).collect();
     assert_eq!(news, ["news 0", "news 1", "news 2", "news 3", "news 4"]);
     visitor.browser.until("document.querySelector('#banner').hidden");
 }
@@ -146,7 +154,9 @@ fn a_thread_of_a_thousand_messages_stays_fluid() {
         visitor.browser.run("document.querySelector('#scroll').scrollTop = 0", json!([]));
         (visitor.count(".message") == MANY as u64).then_some(())
     });
-    visitor.browser.run("document.querySelector('#scroll').scrollTop = 1e9; window.frames_seen.length = 0", json!([]));
+    visitor
+        .browser
+        .run("document.querySelector('#scroll').scrollTop = 1e9; window.frames_seen.length = 0", json!([]));
     visitor.says("one more");
     visitor.sees(".run[data-state=completed]", "Done");
     let mut gaps: Vec<f64> = serde_json::from_value(visitor.browser.value("window.frames_seen")).unwrap();

@@ -61,7 +61,8 @@ impl Visitor {
     /// Drops files onto the page.
     #[track_caller]
     pub fn drops(&self, files: &[(&str, &[u8])]) {
-        let files: Vec<Value> = files.iter().map(|(name, bytes)| json!([name, STANDARD.encode(bytes)])).collect();
+        let files: Vec<Value> =
+            files.iter().map(|(name, bytes)| json!([name, STANDARD.encode(bytes)])).collect();
         let script = "const carried = new DataTransfer();
             for (const [name, text] of arguments[0]) {
               const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -77,7 +78,8 @@ impl Visitor {
     /// Waits until so many files of the message being written are on the server.
     #[track_caller]
     pub fn files_are_ready(&self, count: usize) {
-        self.browser.until(&format!("document.querySelectorAll('.chip[data-state=ready]').length === {count}"));
+        self.browser
+            .until(&format!("document.querySelectorAll('.chip[data-state=ready]').length === {count}"));
     }
 
     /// Waits until something of a selector shows this text.
@@ -89,12 +91,16 @@ impl Visitor {
 
     /// How many elements a selector has.
     pub fn count(&self, selector: &str) -> u64 {
-        self.browser.value(&format!("document.querySelectorAll({}).length", json!(selector))).as_u64().unwrap()
+        self.browser
+            .value(&format!("document.querySelectorAll({}).length", json!(selector)))
+            .as_u64()
+            .unwrap()
     }
 
     /// The texts of the elements of a selector.
     pub fn texts(&self, selector: &str) -> Vec<String> {
-        let list = format!("[...document.querySelectorAll({})].map((one) => one.textContent)", json!(selector));
+        let list =
+            format!("[...document.querySelectorAll({})].map((one) => one.textContent)", json!(selector));
         serde_json::from_value(self.browser.value(&list)).unwrap()
     }
 

@@ -245,7 +245,8 @@ impl Drop for Browser {
 /// Whether both programs are here; says so once when they are not.
 fn present() -> bool {
     static SAID: Once = Once::new();
-    let has = |program: &str| Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success());
+    let has =
+        |program: &str| Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success());
     let both = has("chromedriver") && has("chromium");
     if !both {
         SAID.call_once(|| {

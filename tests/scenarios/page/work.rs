@@ -40,7 +40,7 @@ fn three_files() -> serde_json::Value {
 #[test]
 fn an_archive_goes_in_and_three_files_come_out() {
     let world = World::new();
-    world.claude.plays(&json!({"turns": [{"title": "Sum of the orders", "steps": three_files()}]}));
+    world.claude.steps(three_files());
     let Some(visitor) = Visitor::at(&world, DESKTOP) else { return };
     let shifts = "new PerformanceObserver((list) => list.getEntries().forEach((one) => {
         if (!one.hadRecentInput) window.shifted = (window.shifted ?? 0) + one.value;
@@ -61,7 +61,6 @@ fn an_archive_goes_in_and_three_files_come_out() {
     world.claude.release("go");
     visitor.sees(".run[data-state=completed]", "Done");
     visitor.sees(".content td.right", "60");
-    visitor.sees("h1", "Sum of the orders");
     let shifted = visitor.browser.value("window.shifted ?? 0").as_f64().unwrap();
     assert!(shifted < 0.1, "the layout moved by {shifted} while the run worked");
 
@@ -92,14 +91,18 @@ fn a_message_during_the_run_is_a_follow_up_with_its_state() {
     let Some(visitor) = Visitor::at(&world, DESKTOP) else { return };
     visitor.says("Begin");
     eventually("the tool works", || world.claude.reached("busy").then_some(()));
-    visitor.sees("#send", "Send as follow-up");
+    visitor.sees("#send", "Follow up");
     visitor.says("And this too");
     visitor.sees(".followup", "The agent has it");
     world.claude.release("go");
     visitor.sees(".run[data-state=completed]", "Done");
     let ends = ["Answered", "Taken into the work"];
     eventually("the follow-up ends", || {
-        visitor.texts(".followup:not([hidden])").iter().any(|text| ends.contains(&text.as_str())).then_some(())
+        visitor
+            .texts(".followup:not([hidden])")
+            .iter()
+            .any(|text| ends.contains(&text.as_str()))
+            .then_some(())
     });
 }
 

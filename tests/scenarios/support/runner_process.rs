@@ -15,8 +15,6 @@ use super::world::{World, private_file};
 pub struct RunnerProcess {
     child: Child,
     log: PathBuf,
-    /// How often another one had to take its place.
-    pub restarts: usize,
 }
 
 impl RunnerProcess {
@@ -38,7 +36,7 @@ impl RunnerProcess {
         command.env("HOME", world.dir.join("home"));
         command.envs(at.map(|at| (crash::AT, at)));
         command.envs(list.map(|list| (crash::LOG, list)));
-        RunnerProcess { child: command.spawn().unwrap(), log: path, restarts: 0 }
+        RunnerProcess { child: command.spawn().unwrap(), log: path }
     }
 
     /// Its process id.
@@ -49,15 +47,6 @@ impl RunnerProcess {
     /// Whether it has died.
     pub fn has_died(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
-    }
-
-    /// Starts another one when this one has died, which lives on.
-    pub fn restart_if_dead(&mut self, world: &World) {
-        if self.has_died() {
-            let restarts = self.restarts + 1;
-            *self = RunnerProcess::start(world, None, None);
-            self.restarts = restarts;
-        }
     }
 
     /// Kills it as a crash would.

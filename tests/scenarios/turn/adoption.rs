@@ -358,6 +358,18 @@ fn goes_on(world: &mut World, thread: Uuid) {
     }
 }
 
+/// What a write that was cut off left is removed at the next start.
+#[test]
+fn a_half_written_record_is_removed() {
+    let (mut world, _, run) = left_alone(&[]);
+    let partial = world.state().join("turns").join(format!(".{run}.json.0.tmp"));
+    std::fs::write(&partial, "{").unwrap();
+    world.start_runner();
+    world.claude.release("go");
+    world.ends_as(run, RunState::Completed, None);
+    assert!(!partial.exists());
+}
+
 /// C2-11: the turn has its own stdio and the two locks, nothing of the runner.
 #[test]
 fn c2_11_a_turn_inherits_its_stdio_and_its_locks_only() {
