@@ -31,12 +31,15 @@ impl Row {
     }
 }
 
+/// Measures one part.
+type Section = fn() -> Rows;
+
 /// Measures and prints.
 ///
 /// # Errors
 /// What kept it from measuring. A missed aim is no error: the table says both.
 pub fn bench() -> Result<u8, Failure> {
-    let sections: [(&str, fn() -> Rows); 4] = [
+    let sections: [(&str, Section); 4] = [
         ("idle", idle::measure),
         ("start", latency::starts),
         ("turn", latency::turns),

@@ -55,7 +55,7 @@ export class RunBox {
     setText(this.line, over ? "" : statusLine(run, document));
     setText(this.why, over ? reasonSentence(run.reason) : "");
     set(this.why, { hidden: !over || !run.reason });
-    this.showExcerpt(over ? "" : (document.last_text_excerpt ?? ""), answer);
+    this.showExcerpt(document.last_text_excerpt ?? "", answer, !over && run.state !== "queued");
     this.showSteps(Object.values(document.steps ?? {}));
     this.showNumbers(run, document.metrics ?? {});
     this.tick();
@@ -73,9 +73,10 @@ export class RunBox {
     for (const { step, time } of this.nodes.values()) if (step.status === "running") setText(time, duration(spent(step)));
   }
 
-  /** What stands in the answer already is not shown a second time. */
-  showExcerpt(text, answer) {
-    set(this.excerpt, { hidden: text === "" || answer.startsWith(text.slice(0, SAME)) });
+  /** Its place is kept from the start, so that nothing moves; what stands in the answer is not shown a second time. */
+  showExcerpt(text, answer, works) {
+    const known = answer !== "" && answer.startsWith(text.slice(0, SAME));
+    set(this.excerpt, { hidden: !works || known });
     if (this.excerpt.textContent === text) return;
     this.excerpt.textContent = text;
     this.excerpt.scrollTop = this.excerpt.scrollHeight;

@@ -49,7 +49,7 @@ fn a_file_of_the_message_is_in_the_inbox_under_a_safe_name() {
         let (thread, run, file) = sends(&world, name, &sent);
         completes(&world, run);
         let path = world.state().join(format!("files/{thread}/{file}/{safe}"));
-        assert_eq!(stored(&world, thread), [path.clone()], "{name}");
+        assert_eq!(stored(&world, thread), std::slice::from_ref(&path), "{name}");
         assert_eq!(std::fs::read(&path).unwrap(), sent);
         assert_eq!(path.metadata().unwrap().mode() & 0o7777, 0o600);
         assert_eq!(path.parent().unwrap().metadata().unwrap().mode() & 0o7777, 0o700);

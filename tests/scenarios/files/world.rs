@@ -90,7 +90,7 @@ pub fn works(world: &World, work: Value, text: &str) {
 /// The requests that an upload is made of, with their ordinals.
 pub fn uploads(world: &World) -> Vec<(String, u64)> {
     let wanted = ["createUpload", "uploadPart", "completeUpload", "abortUpload"];
-    let all = world.hooks.requests().into_iter().filter(|seen| from_agent(seen));
+    let all = world.hooks.requests().into_iter().filter(from_agent);
     let named = all.filter(|seen| wanted.contains(&seen.operation.as_str()));
     named.map(|seen| (seen.operation, seen.ordinal)).collect()
 }
@@ -138,7 +138,7 @@ pub fn messages(world: &World) -> Vec<Value> {
 /// Where the canaries stand: nowhere but, with `sent`, in the parts of an upload, and nothing stays behind.
 #[track_caller]
 pub fn nothing_leaked(world: &World, sent: bool) {
-    for seen in world.hooks.requests().iter().filter(|seen| from_agent(seen)) {
+    for seen in world.hooks.requests().into_iter().filter(from_agent) {
         assert!(!holds(&seen.body, SECRET), "{}", seen.operation);
         let part = sent && seen.operation == "uploadPart";
         assert!(part || !holds(&seen.body, CANARY), "{}", seen.operation);

@@ -63,7 +63,8 @@ fn foreign_pages_are_turned_away() {
     let secret = world.server.page_address().split('#').nth(1).unwrap().to_owned();
     let body = format!("{{\"secret\":\"{secret}\"}}");
     let own = world.server.url();
-    let rows: &[(&str, &[(&str, &str)], u16)] = &[
+    type Row<'a> = (&'a str, &'a [(&'a str, &'a str)], u16);
+    let rows: &[Row<'_>] = &[
         ("own page", &[JSON, ("Origin", &own)], 204),
         ("rebound name", &[JSON, ("Host", "example.com")], 421),
         ("rebound name with the port", &[JSON, ("Host", "example.com:80")], 421),

@@ -21,13 +21,12 @@ pub fn world(change: impl FnOnce(&mut Setup)) -> Option<(World, Service)> {
         return None;
     };
     let service = Service::start();
-    let mut setup = Setup::default();
-    setup.runner = vec![
+    let runner = vec![
         format!("claude_bin = \"{program}\""),
         format!("turn_env = {{ ANTHROPIC_BASE_URL = \"{}\" }}", service.url()),
         "scoped_allowed_tools = [\"Read\", \"Edit(./**)\", \"Write(./**)\"]".to_owned(),
     ];
-    setup.runner_class = ToolClass::Scoped;
+    let mut setup = Setup { runner, runner_class: ToolClass::Scoped, ..Setup::default() };
     change(&mut setup);
     Some((World::with(setup), service))
 }

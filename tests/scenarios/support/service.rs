@@ -42,11 +42,6 @@ impl Service {
         Service { child, log }
     }
 
-    /// Its process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Ends it as `kill -9` does.
     pub fn kill(&mut self) {
         let _ = self.child.kill();

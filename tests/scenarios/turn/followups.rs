@@ -165,8 +165,7 @@ fn c1_09_a_background_result_is_not_the_answer_to_the_next_message() {
     let found = world.ends_as(run, RunState::Completed, None);
     assert_eq!(world.answer_texts(thread), ["A", "Build finished, 2 errors", "C"]);
     assert_eq!(followup_states(&world, run), [Some(FollowupState::Answered)]);
-    let micros: i64 =
-        found.costs.unwrap().iter().map(|cost| i64::try_from(cost.amount_micros).unwrap()).sum();
+    let micros: i64 = found.costs.unwrap().iter().map(|cost| cost.amount_micros).sum();
     assert_eq!(micros, 875_000);
 }
 
