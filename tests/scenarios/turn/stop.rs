@@ -133,7 +133,7 @@ fn stop_in_the_check_of_who_pays() {
 fn stop_before_the_first_line() {
     let world = world(LINES);
     let script = "#!/bin/bash\ncase \" $* \" in *' -p '*) trap 'echo \"{\\\"kind\\\":\\\"signal\\\",\\\"name\\\":\\\"SIGINT\\\"}\" \
-        >> \"$0.capture.jsonl\"; exit 0' INT; echo > \"${0%/*}/reached\"; while :; do read -r -t 1 < <(:); done;; esac\nexec -a \"$0\" FAKE \"$@\"\n";
+        >> \"$0.capture.jsonl\"; exit 0' INT; sleep 600 & echo > \"${0%/*}/reached\"; wait;; esac\nexec -a \"$0\" FAKE \"$@\"\n";
     super::replace_program(&world, script);
     let (thread, run) = world.asks("one");
     reached(&world, "reached");
