@@ -8,31 +8,7 @@ use crate::sdk::wire::run::ToolClass;
 use crate::sys::beneath::{Dir, FileId};
 
 /// The mandatory patterns (D-M3-12-3, R-33).
-pub const PATTERNS: &[&str] = &[
-    ".env*",
-    "*.pem",
-    "*.key",
-    "id_*",
-    ".netrc",
-    ".ssh",
-    ".claude",
-    ".config",
-    ".aws",
-    ".azure",
-    ".gnupg",
-    ".git",
-    ".git-credentials",
-    ".npmrc",
-    ".pypirc",
-    ".docker",
-    ".kube",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.kdbx",
-    "*.tfstate*",
-    "credentials*",
-];
+pub use crate::config::DEFAULT_DENIED_PATTERNS as PATTERNS;
 
 /// Text of every file that must never leave.
 pub const CANARY: &str = "canary that must not leave";

@@ -48,7 +48,7 @@ pub fn base_name(rule: &str) -> &str {
 pub fn rule_without_path(rule: &str) -> bool {
     let name = base_name(rule);
     let inner = rule[name.len()..].trim_start_matches('(').trim_end_matches(')');
-    let no_path = inner.chars().all(|letter| letter == '*' || letter.is_whitespace());
+    let no_path = inner.chars().all(|letter| matches!(letter, '*' | '/') || letter.is_whitespace());
     FILE_TOOLS.contains(&name) && no_path
 }
 
@@ -90,7 +90,9 @@ mod tests {
 
     #[test]
     fn rule_without_path_table() {
-        for bare in ["Read", "Write", "Edit()", "Read(**)", "Glob(*)", "NotebookEdit( )", "Grep"] {
+        for bare in
+            ["Read", "Write", "Edit()", "Read(**)", "Glob(*)", "NotebookEdit( )", "Grep", "Read(//**)"]
+        {
             assert!(rule_without_path(bare), "{bare}");
         }
         for good in ["Read(./**)", "Edit(./src/**)", "Bash", "Bash(*)", "WebFetch", "mcp__files__Read"] {

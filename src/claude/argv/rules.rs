@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use super::{ArgvFault, check_value};
-use crate::config::tools::{FILE_TOOLS, base_name, is_rule};
+use crate::config::tools::{base_name, is_rule, rule_without_path};
 
 /// What a read-only binding may still write, each below the run's temporary directory (IN-8).
 const TEMPORARY_WRITE_TOOLS: &[&str] = &["Write", "Edit"];
@@ -53,7 +53,7 @@ pub(super) fn check(rules: &[String], trusted_project: bool) -> Result<(), ArgvF
         if !well_formed(rule) {
             return Err(ArgvFault::new("rule_malformed", "tools"));
         }
-        if trusted_project && FILE_TOOLS.contains(&base_name(rule)) && !has_path(rule) {
+        if trusted_project && rule_without_path(rule) {
             return Err(ArgvFault::new("rule_without_path", "tools"));
         }
     }
@@ -78,10 +78,4 @@ fn well_formed(rule: &str) -> bool {
         }
     }
     depth == 0 && is_rule(rule)
-}
-
-/// Whether the rule says which files: nothing and mere stars say "all".
-fn has_path(rule: &str) -> bool {
-    let what = rule.split_once('(').map(|(_, rest)| rest.trim_end_matches(')').trim());
-    what.is_some_and(|path| path.chars().any(|c| !matches!(c, '*' | '/')))
 }
