@@ -10,6 +10,8 @@ import { beginMessages, messagesOf, oldestSeq, on, putMessages, putRuns, putThre
 
 /** Nearer to the end than this one reads at the end, pixels. */
 const NEAR = 120;
+/** Nearer to the beginning than this older messages are loaded, pixels. */
+const EARLY = 400;
 
 const scroll = byId("scroll");
 const list = byId("messages");
@@ -24,10 +26,9 @@ export function startThread(edit) {
   on("runs", ({ thread, run, before }) => thread === view.thread && ran(run, before));
   onOutbox((thread) => thread === view.thread && draw());
   older.addEventListener("click", loadOlder);
-  scroll.addEventListener("scroll", () => (view.pinned = atEnd()), { passive: true });
+  scroll.addEventListener("scroll", scrolled, { passive: true });
   new ResizeObserver(keepEnd).observe(list);
   new ResizeObserver(keepEnd).observe(scroll);
-  new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && loadOlder(), { root: scroll, rootMargin: "400px" }).observe(older);
 }
 
 /** Shows a thread; without one an empty place for a new one. */
@@ -62,20 +63,33 @@ async function stranger(id) {
   }
 }
 
+function scrolled() {
+  view.pinned = atEnd();
+  lookOlder();
+}
+
+/** Near the beginning the page before is loaded, as long as one stays there. */
+function lookOlder() {
+  if (scroll.scrollTop < EARLY) loadOlder();
+}
+
 async function loadOlder() {
   const { thread } = view;
   if (!thread || view.loading || !store.messages.get(thread)?.more) return;
   view.loading = true;
+  let loaded = false;
   try {
     const page = await api.messages(thread, oldestSeq(thread), 100);
     const fromEnd = scroll.scrollHeight - scroll.scrollTop;
     putMessages(thread, page);
     if (thread === view.thread) scroll.scrollTop = scroll.scrollHeight - fromEnd;
+    loaded = true;
   } catch (error) {
     note(error.message);
   } finally {
     view.loading = false;
   }
+  if (loaded) lookOlder();
 }
 
 function arrived(message, fresh) {
@@ -119,6 +133,7 @@ function draw() {
   }
   set(older, { hidden: !store.messages.get(view.thread)?.more });
   keepEnd();
+  lookOlder();
 }
 
 /** Messages by position; an ended run behind its last message, a living one at the end, then what is not sent yet. */
