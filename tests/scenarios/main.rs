@@ -12,7 +12,7 @@ mod contract;
 mod contract_walk;
 #[cfg(test)]
 mod core;
-#[cfg(test)]
+#[cfg(all(test, feature = "crash-points"))]
 mod crash;
 #[cfg(test)]
 mod faults;
