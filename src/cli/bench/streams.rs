@@ -21,19 +21,34 @@ const GIANT: usize = 60 * 1024 * 1024;
 /// Longest line, the configuration's default and more.
 const LINE_LIMIT: u64 = 128 * 1024 * 1024;
 
-/// What any reader of the stream must look at.
+/// What any typed reader of the stream must look at.
 #[derive(Deserialize)]
 struct Bare<'a> {
     #[serde(rename = "type", borrow)]
     _kind: Cow<'a, str>,
     #[serde(borrow)]
-    _message: Option<&'a serde_json::value::RawValue>,
+    _message: Option<BareMessage<'a>>,
+}
+
+#[derive(Deserialize)]
+struct BareMessage<'a> {
+    #[serde(default, borrow)]
+    _id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    _content: Vec<BareItem<'a>>,
+}
+
+#[derive(Deserialize)]
+struct BareItem<'a> {
+    #[serde(rename = "type", borrow)]
+    _kind: Cow<'a, str>,
+    #[serde(default, borrow)]
+    _text: Option<Cow<'a, str>>,
 }
 
 /// Throughput of each.
 pub fn measure() -> Rows {
-    let line = ordinary_line();
-    let ordinary = line.repeat(ORDINARY / line.len());
+    let ordinary = ordinary_lines();
     let tool = giant_tool_result();
     let answer = giant_answer();
     Ok(vec![
@@ -44,16 +59,32 @@ pub fn measure() -> Rows {
     ])
 }
 
-fn ordinary_line() -> String {
-    let text = "Reading the orders and adding them up, one after another. ".repeat(6);
-    let message = json!({
-        "id": "msg_1", "type": "message", "role": "assistant", "model": "stand-in",
-        "content": [{"type": "text", "text": text}],
-        "usage": {"input_tokens": 12, "output_tokens": 3, "cache_read_input_tokens": 0},
-    });
-    let line =
-        json!({"type": "assistant", "message": message, "session_id": Uuid::nil(), "uuid": Uuid::nil()});
-    format!("{line}\n")
+/// A long turn: a text, a call of a tool and its result of some kilobytes, over and over.
+fn ordinary_lines() -> String {
+    let mut lines = String::with_capacity(ORDINARY);
+    let (text, output) =
+        ("Reading the orders and adding them up. ".repeat(8), "a line of output\n".repeat(300));
+    let session = Uuid::nil();
+    for number in 0_u64.. {
+        let (message, tool) = (format!("msg_{number}"), format!("toolu_{number}"));
+        let usage = json!({"input_tokens": 12, "output_tokens": 3, "cache_read_input_tokens": 0});
+        let said = |item: Value| {
+            json!({"type": "assistant", "session_id": session, "message": {
+            "id": message, "role": "assistant", "model": "stand-in", "content": [item], "usage": usage}})
+        };
+        let result = json!({"type": "user", "session_id": session, "tool_use_result": {"stdout": output},
+            "message": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": tool, "content": output}]}});
+        let call =
+            json!({"type": "tool_use", "id": tool, "name": "Bash", "input": {"command": "cat orders.csv"}});
+        for line in [said(json!({"type": "text", "text": text})), said(call), result] {
+            lines.push_str(&line.to_string());
+            lines.push('\n');
+        }
+        if lines.len() >= ORDINARY {
+            break;
+        }
+    }
+    lines
 }
 
 fn giant_tool_result() -> String {
