@@ -19,12 +19,22 @@ const STATE: &str = "s";
 pub fn choose(given: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Failure> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let found = match given {
-        Some(path) => std::path::absolute(path).ok(),
+        Some(path) => std::path::absolute(path).ok().map(|path| without_links(&path)),
         None => absolute("XDG_DATA_HOME")
             .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
-            .map(|base| base.join(NAME)),
+            .map(|base| without_links(&base.join(NAME))),
     };
     found.ok_or_else(|| Failure::usage("HOME is not set; say with --data-dir where everything is kept"))
+}
+
+/// `path` with every link and `..` of the part that exists resolved: the CLI compares rules with real paths,
+/// and SQLite refuses links.
+fn without_links(path: &Path) -> PathBuf {
+    match (std::fs::canonicalize(path), path.parent(), path.file_name()) {
+        (Ok(real), _, _) => real,
+        (Err(_), Some(parent), Some(name)) => without_links(parent).join(name),
+        (Err(_), _, _) => path.to_owned(),
+    }
 }
 
 /// The runner's state directory in a data directory.

@@ -144,10 +144,14 @@ impl Runner {
     /// # Errors
     /// See [`RunnerFault`].
     pub fn new(
-        config: Config,
+        mut config: Config,
         workspaces: Workspaces,
         environment: Vec<(OsString, OsString)>,
     ) -> Result<Runner, RunnerFault> {
+        private::create_dir_all(&config.runner.state_dir).map_err(RunnerFault::StateDir)?;
+        // Without links from here on: SQLite refuses them, and the CLI compares its rules with real paths.
+        config.runner.state_dir =
+            std::fs::canonicalize(&config.runner.state_dir).map_err(RunnerFault::StateDir)?;
         let state = StateDir::new(&config.runner.state_dir);
         for directory in state.directories() {
             private::create_dir_all(&directory).map_err(RunnerFault::StateDir)?;

@@ -157,6 +157,9 @@ impl Http {
     /// Reads the rest of an answer to its end, so that the connection can be used again.
     pub fn read_whole(&self, response: Response<Body>, limit: u64) -> ApiResult<Answer> {
         let (parts, mut body) = response.into_parts();
+        if body.content_length().is_some_and(|announced| announced > limit) {
+            return Err(TransportError::TooLong.into());
+        }
         let mut bytes = Vec::new();
         let read = body.as_reader().take(limit.saturating_add(1)).read_to_end(&mut bytes);
         if let Err(error) = read {
