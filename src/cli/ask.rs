@@ -34,6 +34,7 @@ pub fn ask(options: &AskOptions) -> Result<u8, Failure> {
     save::check(&options.out)?;
     let project = ProjectDir::of(options.project.as_deref().unwrap_or(Path::new(".")))?;
     let data_dir = data_dir::choose(options.data_dir.as_deref(), |name| std::env::var_os(name))?;
+    data_dir::outside(&data_dir, std::slice::from_ref(&project))?;
     logging::install_with(LogFormat::Text, options.turns.log_level);
     run::hide_memory();
     let interrupts = Interrupts::listen()?;

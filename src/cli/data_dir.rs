@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
+use super::project::ProjectDir;
 
 /// Name below the platform's data directory; short, so that the CLI's socket has room below it.
 const NAME: &str = "ccr";
@@ -27,6 +28,17 @@ pub fn choose(given: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>)
     found.ok_or_else(|| Failure::usage("HOME is not set; say with --data-dir where everything is kept"))
 }
 
+/// Refuses a data directory inside a project: turns could read tokens in it, and Git would take it in.
+///
+/// # Errors
+/// When it is inside one.
+pub fn outside(data_dir: &Path, projects: &[ProjectDir]) -> Result<(), Failure> {
+    match projects.iter().find(|project| data_dir.starts_with(&project.path)) {
+        None => Ok(()),
+        Some(_) => Err(Failure::usage("the data directory lies inside a project; choose another --data-dir")),
+    }
+}
+
 /// `path` with every link and `..` of the part that exists resolved: the CLI compares rules with real paths,
 /// and SQLite refuses links.
 fn without_links(path: &Path) -> PathBuf {
@@ -45,6 +57,17 @@ pub fn state(data_dir: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_data_directory_inside_a_project_is_refused() {
+        let project = ProjectDir { reference: "p".into(), path: PathBuf::from("/srv/p") };
+        for (place, refused) in
+            [("/srv/p", true), ("/srv/p/.data", true), ("/srv/pq", false), ("/srv", false)]
+        {
+            let found = outside(Path::new(place), std::slice::from_ref(&project));
+            assert_eq!(found.is_err(), refused, "{place}");
+        }
+    }
 
     #[test]
     fn the_platform_names_the_place() {

@@ -19,6 +19,7 @@ pub fn local(options: &LocalOptions) -> Result<u8, Failure> {
     pair::chosen(options.turns.billing.as_ref())?;
     let projects = distinct(options)?;
     let data_dir = data_dir::choose(options.data_dir.as_deref(), |name| std::env::var_os(name))?;
+    data_dir::outside(&data_dir, &projects)?;
     logging::install_with(LogFormat::Text, options.turns.log_level);
     run::hide_memory();
     let pair = Pair::start(&PairOptions {

@@ -52,11 +52,15 @@ pub fn converse(question: &Question<'_>, live: &mut Live) -> Result<Reply, Failu
     let posted = person.post_message(thread_id, &message)?;
     let run = follow(question, thread_id, &posted, live)?;
     let answers = answers(question, thread_id, &posted)?;
-    let mut saved = Vec::new();
+    let (mut saved, mut unsaved) = (Vec::new(), Vec::new());
     for file in answers.iter().flat_map(|answer| &answer.attachments) {
-        saved.push(save::save(person, file, question.out, live)?);
+        // A file that cannot be saved must not take the answer with it.
+        match save::save(person, file, question.out, live) {
+            Ok(file) => saved.push(file),
+            Err(failure) => unsaved.push(failure.message),
+        }
     }
-    Ok(Reply { run, answers, saved, interrupted: question.interrupts.count() > 0 })
+    Ok(Reply { run, answers, saved, unsaved, interrupted: question.interrupts.count() > 0 })
 }
 
 /// The thread to ask in: a new one, or a known one of this project.

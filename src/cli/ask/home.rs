@@ -7,6 +7,7 @@ use crate::cli::exit::Failure;
 use crate::cli::pair::{Pair, PairOptions};
 use crate::cli::person::Person;
 use crate::cli::project::ProjectDir;
+use crate::cli::show;
 use crate::local::Server;
 use crate::sdk::wire::person::Project;
 
@@ -30,7 +31,10 @@ impl Home {
         turns: &TurnOptions,
     ) -> Result<Home, Failure> {
         let (person, pair) = match running(data_dir) {
-            Some(person) => (person, None),
+            Some(person) => {
+                say_whose_options_hold(turns);
+                (person, None)
+            }
             None => {
                 let projects = std::slice::from_ref(project);
                 let pair = Pair::start(&PairOptions { data_dir, listen: None, projects, turns })?;
@@ -56,6 +60,16 @@ impl Home {
         if let Some(pair) = self.pair {
             pair.stop();
         }
+    }
+}
+
+/// Who pays and what turns may do was said when the running server was started.
+fn say_whose_options_hold(turns: &TurnOptions) {
+    if turns.billing.is_some() {
+        show::error_line(
+            "A local server runs in this data directory: what it was started with decides who pays, the model and \
+             the tools. Choose another --data-dir for other ones.",
+        );
     }
 }
 

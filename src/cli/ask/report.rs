@@ -21,6 +21,8 @@ pub struct Reply {
     pub answers: Vec<Message>,
     /// Their files.
     pub saved: Vec<Saved>,
+    /// Why some of them are not there.
+    pub unsaved: Vec<String>,
     /// Ctrl-C was pressed.
     pub interrupted: bool,
 }
@@ -29,7 +31,7 @@ impl Reply {
     /// The exit code of `ask`.
     pub fn exit(&self) -> u8 {
         match self.run.state {
-            RunState::Completed => exit::OK,
+            RunState::Completed if self.unsaved.is_empty() => exit::OK,
             _ if self.interrupted => exit::INTERRUPTED,
             _ => exit::FAILED,
         }
@@ -59,6 +61,9 @@ pub fn print(reply: &Reply, json: bool) {
     for file in &reply.saved {
         show::error_line(&format!("saved {} ({})", file.path.display(), show::size(file.size_bytes)));
     }
+    for fault in &reply.unsaved {
+        show::error_line(fault);
+    }
     if let Some(why) = reply.why() {
         show::error_line(&why);
     }
@@ -81,6 +86,7 @@ fn object(reply: &Reply) -> Value {
         "reason": reply.run.reason,
         "explanation": reply.why(),
         "answer": reply.text(),
+        "unsaved": reply.unsaved,
         "files": reply.saved.iter().map(file).collect::<Vec<_>>(),
         "costs": reply.run.costs,
     })
@@ -109,7 +115,7 @@ mod tests {
                 "tokens_cache_write": 0, "amount_micros": 12_300, "currency": "USD"}],
         }))
         .unwrap();
-        Reply { run, answers: Vec::new(), saved: Vec::new(), interrupted }
+        Reply { run, answers: Vec::new(), saved: Vec::new(), unsaved: Vec::new(), interrupted }
     }
 
     #[test]

@@ -19,15 +19,15 @@ pub fn measure() -> Rows {
     let place = Place::new(r#"{"turns": [{"steps": [{"text": "Seven."}]}]}"#)?;
     let service = Service::start(&place)?;
     arrived(&place, "pollEvents", 2)?;
-    std::thread::sleep(SETTLE);
+    super::rest(SETTLE);
     let fresh = status(service.pid(), "VmRSS")?;
     let threads = status(service.pid(), "Threads")?;
     place.ask()?;
     arrived(&place, "finishRun", 1)?;
-    std::thread::sleep(SETTLE);
+    super::rest(SETTLE);
     let after = status(service.pid(), "VmRSS")?;
     let before = switches(service.pid())?;
-    std::thread::sleep(WATCH);
+    super::rest(WATCH);
     let woken = switches(service.pid())?.saturating_sub(before);
     Ok(vec![
         Row::new("idle memory after the start", mebibytes(fresh), "under 10 MiB"),

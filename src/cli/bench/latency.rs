@@ -126,7 +126,7 @@ fn until(check: impl Fn() -> bool) -> Result<(), Failure> {
         if Instant::now() > end {
             return Err(Failure::new("bench: the stand-in never came to its place"));
         }
-        std::thread::sleep(LOOK);
+        super::rest(LOOK);
     }
     Ok(())
 }
