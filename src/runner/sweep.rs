@@ -39,14 +39,6 @@ pub fn sweep(state: &StateDir, retention: Duration, active: &HashSet<Uuid>) {
     }
 }
 
-/// Deletes what a run leaves behind in `tmp` and `outgoing` when it ends.
-pub fn remove_run(state: &StateDir, run_id: Uuid) {
-    for directory in [state.run_temp(run_id), state.run_outgoing(run_id)] {
-        // A missing directory is the aim; anything else is left to the sweep.
-        let _ = fs::remove_dir_all(directory);
-    }
-}
-
 fn sweep_session(directory: &Path, limit: SystemTime, active: &HashSet<Uuid>) {
     let is_young = is_young(directory, limit);
     for file in entries(directory) {
