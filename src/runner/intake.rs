@@ -246,7 +246,9 @@ impl Runner {
             return self.malformed(&at);
         };
         self.store.mark_event_handled(&at)?;
-        self.courier.send(Job::LoadChannel(changed.channel_id));
+        if self.channel_loads.changed(changed.channel_id) {
+            self.courier.send(Job::LoadChannel(changed.channel_id));
+        }
         Ok(Handled::Done)
     }
 

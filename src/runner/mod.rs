@@ -15,6 +15,7 @@ pub mod event;
 mod fault;
 mod intake;
 mod launch;
+mod loads;
 pub mod readiness;
 pub mod sweep;
 pub mod table;
@@ -32,13 +33,14 @@ use crate::run::record;
 use crate::run::state_dir::StateDir;
 use crate::run::workspace::Workspaces;
 use crate::run::{RunSays, Shared};
-use crate::sdk::client::Client;
+use crate::sdk::client::{ApiResult, Client};
 use crate::sdk::error::ApiError;
 use crate::sdk::gateway::{self, Gateway, GatewayEvent, GatewaySettings};
 use crate::sdk::heartbeat::{self, HeartbeatEvent, Heartbeats};
 use crate::sdk::store::Store;
 use crate::sdk::verify::Verifier;
 use crate::sdk::wire;
+use crate::sdk::wire::channel::AgentChannelConfig;
 use crate::sdk::wire::file::PrincipalKind;
 use crate::sys::lock::FileLock;
 use crate::sys::notify::service_notify;
@@ -48,6 +50,7 @@ use crate::sys::signals::SignalSeen;
 use clock::Due;
 use courier::{Connection, Courier, Done, Job};
 use event::Event;
+use loads::ChannelLoads;
 use table::{RunTable, Slots};
 
 pub use fault::RunnerFault;
@@ -103,6 +106,7 @@ pub struct Runner {
     late_tokens: HashMap<Uuid, crate::sdk::bound::TokenCell>,
     /// Events whose `kid` is unknown until the keys are loaded.
     waiting_for_keys: Vec<wire::event::Event>,
+    channel_loads: ChannelLoads,
     position: Option<i64>,
     /// The next poll asks for everything unacknowledged again.
     look_again: bool,
@@ -183,6 +187,7 @@ impl Runner {
             parked: HashMap::new(),
             late_tokens: HashMap::new(),
             waiting_for_keys: Vec::new(),
+            channel_loads: ChannelLoads::default(),
             position: None,
             look_again: false,
             events_lost: false,
@@ -293,18 +298,25 @@ impl Runner {
             Done::Connected(Ok(connection)) => return self.connected(*connection),
             Done::Connected(Err(error)) => return self.not_connected(&error),
             Done::Keys(result) => self.on_keys(result),
-            Done::Channel(channel_id, Ok(channel)) => {
-                self.shared.channels.put(channel_id, channel);
-                self.beat();
-            }
-            Done::Channel(channel_id, Err(error)) => {
-                log::warn!("code=channel_not_loaded channel={channel_id} error={}", error.code());
-            }
+            Done::Channel(channel_id, result) => self.on_channel(channel_id, result),
             Done::Refused(run_id, result) => self.on_refused(run_id, result),
             Done::FollowupRefused(followup_id, result) => self.on_followup_refused(followup_id, result),
             Done::Run(run_id, result) => self.on_run_state(run_id, result),
         }
         Ok(())
+    }
+
+    fn on_channel(&mut self, id: Uuid, result: ApiResult<Option<AgentChannelConfig>>) {
+        if self.channel_loads.answered(id) {
+            self.courier.send(Job::LoadChannel(id));
+        }
+        match result {
+            Ok(channel) => {
+                self.shared.channels.put(id, channel);
+                self.beat();
+            }
+            Err(error) => log::warn!("code=channel_not_loaded channel={id} error={}", error.code()),
+        }
     }
 
     fn connected(&mut self, connection: Connection) -> Result<(), RunnerFault> {
