@@ -234,7 +234,7 @@ fn session_flag() {
 }
 
 #[test]
-fn add_dir_only_scoped_and_host_with_or_without_files() {
+fn add_dir_only_scoped_and_host_with_files() {
     for (class, expected) in [(ToolClass::Chat, false), (ToolClass::Scoped, true), (ToolClass::Host, true)] {
         let args = built(&turn(class, BillingMode::Organization));
         assert_eq!(args.contains(&"--add-dir".to_owned()), expected, "{class:?}");
