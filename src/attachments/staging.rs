@@ -15,6 +15,7 @@ use uuid::Uuid;
 use super::candidate::Candidate;
 use super::outcome::{Outcome, Reason};
 use crate::sys::beneath::{Dir, Facts};
+use crate::sys::hex::hex;
 
 /// Directory of all staged copies, below the state directory.
 const OUTGOING: &str = "outgoing";
@@ -207,11 +208,6 @@ fn copy_hashed(source: &mut impl Read, target: &mut impl Write) -> io::Result<(u
         target.write_all(&block[..read])?;
         total += read as u64;
     }
-}
-
-/// Lowercase hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ fn examine(mut whole: Whole) -> io::Result<(Seal, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::secrets::hex;
+    use crate::sys::hex::hex;
     use crate::sys::private::TempDir;
 
     #[test]

@@ -7,6 +7,7 @@
 pub mod atomic_file;
 pub mod beneath;
 pub mod crash;
+pub mod hex;
 pub mod lock;
 pub mod notify;
 pub mod pidfd;

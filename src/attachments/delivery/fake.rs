@@ -7,11 +7,11 @@ use std::io;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::attachments::staging::hex;
 use crate::sdk::error::TransportError;
 use crate::sdk::wire::file::{UploadMode, UploadPhase};
 use crate::sdk::wire::message::ScanStatus;
 use crate::sdk::wire::problem::Problem;
+use crate::sys::hex::hex;
 
 /// A final no of the server.
 pub fn no(problem: Problem) -> RunError {

@@ -5,12 +5,12 @@ use sha2::{Digest, Sha256};
 use super::fake::{Disk, Server, Spoil, no};
 use super::*;
 use crate::attachments::outcome::{Reason, Refusal};
-use crate::attachments::staging::hex;
 use crate::attachments::world::{World, candidate};
 use crate::sdk::bound::HoldReason;
 use crate::sdk::error::TransportError;
 use crate::sdk::wire::file::{UploadMode, UploadPhase};
 use crate::sdk::wire::problem::Problem;
+use crate::sys::hex::hex;
 
 /// The files of the usual set: three parts, one part, two parts.
 const CONTENTS: [&str; 3] = ["0123456789", "abc", "ABCDEFGH"];

@@ -8,7 +8,7 @@ use crate::local::core::Core;
 use crate::local::fail::Fail;
 use crate::local::http::{Answer, Headers};
 use crate::local::request::{Body, Caller, Request};
-use crate::local::secrets::{self, hex};
+use crate::local::secrets;
 use crate::local::settings::{MAX_OPEN_UPLOADS, MAX_PARTS};
 use crate::local::store::files::{self, FileRow};
 use crate::local::store::{Tx, identity, projects};
@@ -20,6 +20,7 @@ use crate::sdk::wire::file::{
 };
 use crate::sdk::wire::message::ScanStatus;
 use crate::sdk::wire::problem::{code, reason};
+use crate::sys::hex::hex;
 
 /// The field that each part must carry, with the value its session names.
 const PART_TOKEN_HEADER: &str = "Upload-Part-Token";
