@@ -18,7 +18,7 @@ use crate::sdk::error::TransportError;
 use crate::sdk::wire::message::{RunContextAttachment, ScanStatus};
 use crate::sdk::wire::problem::{Problem, code};
 use crate::sys::beneath::{Dir, Kind};
-use crate::sys::hex::hex;
+use crate::sys::digest::hex;
 
 pub use name::{NAME_MAX_BYTES, safe_name};
 

@@ -28,7 +28,7 @@ use crate::sdk::wire::person::{
     ThreadCreate, ThreadSummary, Threads,
 };
 use crate::sdk::wire::problem::Problem;
-use crate::sys::hex::hex;
+use crate::sys::digest::hex;
 
 /// Name of the file with the person's secret in a data directory.
 const SECRET_FILE: &str = "person-secret";

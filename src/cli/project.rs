@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::exit::Failure;
-use crate::sys::hex::hex;
+use crate::sys::digest::hex;
 
 /// Letters of the path's hash in a name: enough to keep directories of the same name apart.
 const HASH_LETTERS: usize = 8;

@@ -1,23 +1,26 @@
 //! The bytes of files: parts while they come, then one content, named by its SHA-256.
 //!
-//! A content is the directory of its parts, so that no byte is written twice. Nothing is visible under its final name before it is whole and durable. Knows no rule of the contract.
+//! A content is the directory of its parts, so that no byte is written twice. A part is durable before anything says
+//! that it came: the disk writes while the bytes come in, so that little is left to wait for. Nothing is visible under
+//! its final name before it is whole. Knows no rule of the contract.
 
 mod whole;
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 pub use whole::Whole;
 
 use super::mime;
-use crate::sys::private;
+use crate::sys::digest::{self, Digest};
+use crate::sys::{private, write_out};
 
-/// Bytes copied at once.
-const CHUNK: usize = 256 * 1024;
+/// Bytes after which the disk is told to go on writing what came.
+const WRITE_OUT_BYTES: u64 = 1024 * 1024;
 
 /// The directories of the bytes.
 pub struct Blobs {
@@ -32,15 +35,8 @@ pub struct Incoming {
     file: File,
     hasher: Sha256,
     length: u64,
-}
-
-/// What is known of bytes that came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seal {
-    /// Length in bytes.
-    pub length: u64,
-    /// SHA-256.
-    pub sha256: [u8; 32],
+    /// How many bytes the disk was told of.
+    written_out: u64,
 }
 
 impl Blobs {
@@ -62,19 +58,24 @@ impl Blobs {
     pub fn receive(&self) -> io::Result<Incoming> {
         let path = self.incoming.join(Uuid::new_v4().to_string());
         let file = private::create_file(&path)?;
-        Ok(Incoming { path, file, hasher: Sha256::new(), length: 0 })
+        Ok(Incoming { path, file, hasher: Sha256::new(), length: 0, written_out: 0 })
     }
 
-    /// Keeps `incoming` as part `number` of the upload `id`. It is durable once the whole is kept.
+    /// Keeps `incoming` as part `number` of the upload `id`, durable when this returns.
     pub fn keep_part(&self, incoming: &Incoming, id: Uuid, number: u32) -> io::Result<()> {
         let dir = self.parts.join(id.to_string());
-        private::create_dir_all(&dir)?;
-        std::fs::rename(&incoming.path, dir.join(number.to_string()))
+        if !dir.exists() {
+            private::create_dir_all(&dir)?;
+            File::open(&self.parts)?.sync_all()?;
+        }
+        incoming.file.sync_all()?;
+        std::fs::rename(&incoming.path, dir.join(number.to_string()))?;
+        File::open(&dir)?.sync_all()
     }
 
     /// Length, hash and type of the parts of the upload `id` one after the other; of the content `sha256` when an
     /// earlier completion, which was not recorded, has kept it already.
-    pub fn examine(&self, id: Uuid, sha256: &str) -> io::Result<(Seal, &'static str)> {
+    pub fn examine(&self, id: Uuid, sha256: &str) -> io::Result<(Digest, &'static str)> {
         let parts = self.parts.join(id.to_string());
         let place = if parts.exists() { parts } else { self.path_of(sha256) };
         examine(Whole::open(&place)?)
@@ -90,10 +91,6 @@ impl Blobs {
         if let Some(dir) = place.parent() {
             private::create_dir_all(dir)?;
         }
-        for part in std::fs::read_dir(&parts)? {
-            File::open(part?.path())?.sync_all()?;
-        }
-        File::open(&parts)?.sync_all()?;
         std::fs::rename(&parts, &place)?;
         place.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
     }
@@ -124,12 +121,17 @@ impl Incoming {
         self.file.write_all(bytes)?;
         self.hasher.update(bytes);
         self.length += bytes.len() as u64;
+        let waiting = self.length - self.written_out;
+        if waiting >= WRITE_OUT_BYTES {
+            write_out::begin(&self.file, self.written_out, waiting);
+            self.written_out = self.length;
+        }
         Ok(())
     }
 
     /// Length and hash of what came so far.
-    pub fn seal(&self) -> Seal {
-        Seal { length: self.length, sha256: self.hasher.clone().finalize().into() }
+    pub fn digest(&self) -> Digest {
+        Digest { length: self.length, sha256: self.hasher.clone().finalize().into() }
     }
 }
 
@@ -139,26 +141,21 @@ impl Drop for Incoming {
     }
 }
 
-fn examine(mut whole: Whole) -> io::Result<(Seal, &'static str)> {
-    let (mut hasher, mut length, mut start) = (Sha256::new(), 0, Vec::new());
-    let mut piece = vec![0; CHUNK];
-    loop {
-        let read = whole.read(&mut piece)?;
-        if read == 0 {
-            let seal = Seal { length, sha256: hasher.finalize().into() };
-            return Ok((seal, mime::detect(&start, length <= start.len() as u64)));
-        }
-        hasher.update(&piece[..read]);
-        length += read as u64;
+fn examine(mut whole: Whole) -> io::Result<(Digest, &'static str)> {
+    let mut start = Vec::new();
+    let digest = digest::through(&mut whole, &mut |block| {
         let room = mime::SNIFF_BYTES.saturating_sub(start.len());
-        start.extend_from_slice(&piece[..room.min(read)]);
-    }
+        start.extend_from_slice(&block[..room.min(block.len())]);
+        Ok(())
+    })?;
+    let mime_type = mime::detect(&start, digest.length <= start.len() as u64);
+    Ok((digest, mime_type))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::hex::hex;
+    use crate::sys::digest::hex;
     use crate::sys::private::TempDir;
 
     #[test]
@@ -172,8 +169,8 @@ mod tests {
             blobs.keep_part(&part, id, number).unwrap();
         }
         let hash = crate::local::secrets::hash("abcde");
-        let (seal, mime_type) = blobs.examine(id, &hash).unwrap();
-        assert_eq!((hex(&seal.sha256), seal.length, mime_type), (hash.clone(), 5, "text/plain"));
+        let (digest, mime_type) = blobs.examine(id, &hash).unwrap();
+        assert_eq!((hex(&digest.sha256), digest.length, mime_type), (hash.clone(), 5, "text/plain"));
         blobs.keep(id, &hash).unwrap();
         blobs.drop_parts(id);
         let read = |from: u64| {
@@ -183,7 +180,7 @@ mod tests {
         };
         assert_eq!([0, 2, 3, 4, 5].map(read), ["abcde", "cde", "de", "e", ""]);
         // A crash before the completion was recorded: the parts are the content now.
-        assert_eq!(blobs.examine(id, &hash).unwrap().0, seal);
+        assert_eq!(blobs.examine(id, &hash).unwrap().0, digest);
         blobs.keep(id, &hash).unwrap();
         blobs.drop_whole(&hash);
         assert!(blobs.open_whole(&hash).is_err());

@@ -10,7 +10,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use sha2::{Digest, Sha256};
 
 use super::lock;
-use crate::sys::hex::hex;
+use crate::sys::digest::hex;
 
 /// Random bytes of a secret: 256 bits cannot be guessed.
 const SECRET_BYTES: usize = 32;

@@ -24,6 +24,7 @@ use crate::attachments::record::{self, AttachmentSetRecord, Persist, RecordFile}
 use crate::attachments::set;
 use crate::attachments::staging::{self, Staging};
 use crate::sdk::bound::{Bound, RunError};
+use crate::sdk::upload::PartBytes;
 use crate::sdk::wire::file::{
     File, InstanceLimits, PartResult, UploadComplete, UploadCreate, UploadPart, UploadSession, UploadState,
 };
@@ -295,7 +296,12 @@ impl Uploads for Requests<'_> {
         self.bound.create_upload(self.channel_id, key, body)
     }
 
-    fn upload_part(&self, file_id: Uuid, part: &UploadPart, bytes: &[u8]) -> Result<PartResult, RunError> {
+    fn upload_part(
+        &self,
+        file_id: Uuid,
+        part: &UploadPart,
+        bytes: &PartBytes,
+    ) -> Result<PartResult, RunError> {
         if let Some(document) = &self.document {
             document.borrow_mut().flush(self.bound, Instant::now());
         }

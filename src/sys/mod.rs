@@ -7,7 +7,7 @@
 pub mod atomic_file;
 pub mod beneath;
 pub mod crash;
-pub mod hex;
+pub mod digest;
 pub mod lock;
 pub mod notify;
 pub mod pidfd;
@@ -16,3 +16,4 @@ pub mod private;
 pub mod process;
 pub mod signals;
 pub mod wait;
+pub mod write_out;

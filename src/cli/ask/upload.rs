@@ -12,7 +12,7 @@ use crate::cli::exit::Failure;
 use crate::cli::person::Person;
 use crate::cli::show::{Live, Transfer};
 use crate::sdk::wire::file::{CompletedPart, UploadCreate, UploadSession};
-use crate::sys::hex::hex;
+use crate::sys::digest::hex;
 
 /// Bytes of one read.
 const CHUNK: usize = 64 * 1024;

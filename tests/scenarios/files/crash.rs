@@ -214,7 +214,8 @@ fn a_refused_message_whose_record_is_lost_still_names_its_files() {
         world.hooks.next("createMessage", Fault::Refuse(Problem::new(403, code::FEATURE_DISABLED), None));
         world.start_runner();
         completes(&world, run);
-        let lines: String = NAMES.map(|name| format!("\n- `{name}`: not_attached (feature_disabled)")).concat();
+        let lines: String =
+            NAMES.map(|name| format!("\n- `{name}`: not_attached (feature_disabled)")).concat();
         let told = answer(&world, thread);
         assert_eq!(told.content_md, format!("Three.\n\nAttachments not sent:{lines}"), "{what}");
         assert!(told.attachments.is_empty(), "{what}");
