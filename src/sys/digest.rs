@@ -5,8 +5,8 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Read};
-use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
 
 use sha2::{Digest as _, Sha256};
 
@@ -25,47 +25,79 @@ pub struct Digest {
     pub sha256: [u8; 32],
 }
 
+/// A hash that is made on a thread of its own while its bytes are still coming.
+pub struct Beside {
+    filled: SyncSender<Vec<u8>>,
+    emptied: Receiver<Vec<u8>>,
+    worker: JoinHandle<Sha256>,
+}
+
+impl Beside {
+    /// Goes on with `hash`.
+    ///
+    /// # Errors
+    /// That there is no thread.
+    pub fn begin(mut hash: Sha256) -> io::Result<Beside> {
+        let (filled, blocks) = sync_channel::<Vec<u8>>(BLOCKS);
+        let (back, emptied) = channel();
+        let worker = thread::Builder::new().name("hash".into()).spawn(move || {
+            for block in blocks {
+                hash.update(&block);
+                // Nobody wants it back once everything came.
+                let _ = back.send(block);
+            }
+            hash
+        })?;
+        Ok(Beside { filled, emptied, worker })
+    }
+
+    /// Adds a copy of `bytes`.
+    pub fn update(&self, bytes: &[u8]) {
+        let mut block = self.used().unwrap_or_default();
+        block.clear();
+        block.extend_from_slice(bytes);
+        self.push(block);
+    }
+
+    /// The hash of everything that came; none when the thread is gone.
+    pub fn finish(self) -> Option<Sha256> {
+        drop(self.filled);
+        self.worker.join().ok()
+    }
+
+    fn push(&self, block: Vec<u8>) {
+        // Refused only by a thread that is gone, which `finish` tells.
+        let _ = self.filled.send(block);
+    }
+
+    /// A block that is hashed and free again.
+    fn used(&self) -> Option<Vec<u8>> {
+        self.emptied.try_recv().ok()
+    }
+}
+
 /// Reads `source` to its end; `each` gets every block in order, and the digest is of exactly these blocks.
 ///
-/// More than one block is hashed on a thread of its own, which has ended when this returns.
+/// More than one block is hashed on a thread of its own, which ends by itself when this fails.
 ///
 /// # Errors
 /// The first error of `source` or `each`, or that there is no thread.
 pub fn through(source: &mut impl Read, each: &mut impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<Digest> {
-    let first = next_block(source, None)?;
-    each(&first)?;
-    let mut length = first.len() as u64;
-    let mut hash = Sha256::new();
-    if first.len() < BLOCK {
-        hash.update(&first);
-        return Ok(Digest { length, sha256: hash.finalize().into() });
+    let mut block = next_block(source, None)?;
+    each(&block)?;
+    let mut length = block.len() as u64;
+    if block.len() < BLOCK {
+        return Ok(Digest { length, sha256: Sha256::digest(&block).into() });
     }
-    let (filled, blocks) = sync_channel(BLOCKS);
-    let (emptied, spare) = channel();
-    thread::scope(|scope| {
-        let hasher = thread::Builder::new().name("hash".into());
-        let hasher = hasher.spawn_scoped(scope, move || hash_all(hash, &blocks, &emptied))?;
-        let mut block = first;
-        while !block.is_empty() {
-            // Refused only by a hasher that is gone, which joining tells.
-            let _ = filled.send(block);
-            block = next_block(source, spare.try_recv().ok())?;
-            each(&block)?;
-            length += block.len() as u64;
-        }
-        drop(filled);
-        let sha256 = hasher.join().map_err(|_| io::Error::other("the hash was not finished"))?;
-        Ok(Digest { length, sha256 })
-    })
-}
-
-fn hash_all(mut hash: Sha256, blocks: &Receiver<Vec<u8>>, emptied: &Sender<Vec<u8>>) -> [u8; 32] {
-    for block in blocks {
-        hash.update(&block);
-        // Nobody wants it back once the reader is done.
-        let _ = emptied.send(block);
+    let beside = Beside::begin(Sha256::new())?;
+    while !block.is_empty() {
+        beside.push(block);
+        block = next_block(source, beside.used())?;
+        each(&block)?;
+        length += block.len() as u64;
     }
-    hash.finalize().into()
+    let hash = beside.finish().ok_or_else(|| io::Error::other("the hash was not finished"))?;
+    Ok(Digest { length, sha256: hash.finalize().into() })
 }
 
 /// Fills `block` from `source`; shorter than [`BLOCK`] only at the end.

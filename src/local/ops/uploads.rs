@@ -98,7 +98,7 @@ fn new_session(
 
 fn session(row: &FileRow) -> UploadSession {
     let headers = vec![HeaderPair { name: PART_TOKEN_HEADER.to_owned(), value: row.part_token.clone() }];
-    let numbers = 1..=u32::try_from(row.part_count()).unwrap_or(u32::MAX);
+    let numbers = 1..=row.last_part();
     UploadSession {
         file_id: row.id,
         mode: UploadMode::Direct,
@@ -111,7 +111,7 @@ fn session(row: &FileRow) -> UploadSession {
 /// `uploadPart`: the same bytes again are no error, other bytes are.
 pub fn upload_part(core: &Core, request: &Request) -> Result<Answer, Fail> {
     let Body::File(incoming) = &request.body else { return Err(problems::invalid("", "no_body")) };
-    let incoming = lock(incoming);
+    let mut incoming = lock(incoming);
     let came = incoming.digest();
     let row = core.store.read(|tx| own_file(tx, core, request))?;
     let number = u64::from(request.number);
@@ -132,7 +132,7 @@ pub fn upload_part(core: &Core, request: &Request) -> Result<Answer, Fail> {
         return Ok(marked());
     }
     // The bytes are in place before the row says so; a crash between the two only means that they come again.
-    core.blobs.keep_part(&incoming, row.id, request.number)?;
+    core.blobs.keep_part(&mut incoming, row.id, request.number)?;
     core.write(|tx| {
         open_file(tx, core, request)?;
         files::add_part(tx, row.id, request.number, &part.etag, came.length).map_err(Fail::from)
@@ -185,7 +185,7 @@ pub fn complete_upload(core: &Core, request: &Request) -> Result<Answer, Fail> {
         Ok(row) => row,
         Err(answer) => return Ok(answer),
     };
-    let (whole, mime_type) = core.blobs.examine(row.id, &row.sha256)?;
+    let (whole, mime_type) = core.blobs.examine(row.id, row.last_part(), &row.sha256)?;
     if whole.length != row.size_bytes || hex(&whole.sha256) != row.sha256 {
         return Err(problems::conflict_because(reason::UPLOAD_INCOMPLETE));
     }
