@@ -4,6 +4,7 @@
 //! between any two of them goes on at the same place: no file is uploaded twice. This module must not know HTTP, tokens
 //! or retries; the requests stand behind [`Uploads`].
 
+mod parts;
 mod upload;
 mod verdict;
 
@@ -13,6 +14,7 @@ use super::outcome::Outcome;
 use super::record::{AttachmentSetRecord, FileState, Persist};
 use super::staging::Staging;
 use crate::sdk::bound::RunError;
+use crate::sdk::upload::PartBytes;
 use crate::sdk::wire::file::{
     File, PartResult, UploadComplete, UploadCreate, UploadPart, UploadSession, UploadState,
 };
@@ -24,8 +26,13 @@ pub use verdict::refuses_attachments;
 pub trait Uploads {
     /// `createUpload` with the stored key.
     fn create_upload(&self, key: Uuid, body: &UploadCreate) -> Result<UploadSession, RunError>;
-    /// `uploadPart` with the part's headers and the digest of `bytes`.
-    fn upload_part(&self, file_id: Uuid, part: &UploadPart, bytes: &[u8]) -> Result<PartResult, RunError>;
+    /// `uploadPart` with the part's headers and the digest of its bytes.
+    fn upload_part(
+        &self,
+        file_id: Uuid,
+        part: &UploadPart,
+        bytes: &PartBytes,
+    ) -> Result<PartResult, RunError>;
     /// `getUpload`.
     fn get_upload(&self, file_id: Uuid) -> Result<UploadState, RunError>;
     /// `completeUpload` with the stored key.

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::staging::hex;
 use crate::sdk::bound::RunError;
 use crate::sdk::error::TransportError;
 use crate::sdk::wire::message::{RunContextAttachment, ScanStatus};
 use crate::sdk::wire::problem::{Problem, code};
 use crate::sys::beneath::{Dir, Kind};
+use crate::sys::digest::hex;
 
 pub use name::{NAME_MAX_BYTES, safe_name};
 

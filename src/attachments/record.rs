@@ -165,15 +165,16 @@ impl AttachmentSetRecord {
         self.outcomes = self.files.iter().map(outcome).collect();
     }
 
-    /// Turns the uploaded set into one that the server would not attach (D-M3-12-8).
+    /// Turns the uploaded set into one that the server would not attach (D-M3-12-8). A record that was lost and made
+    /// anew knows no files, but the names of its outcomes.
     pub fn not_attached(&mut self, problem: &Problem) {
         let refusal = Some(Refusal::from(problem));
-        let outcome = |file: &FileRecord| Outcome {
-            name: file.name.clone(),
-            reason: Reason::NotAttached,
-            refusal: refusal.clone(),
+        let names: Vec<String> = match self.files.is_empty() {
+            true => self.outcomes.drain(..).map(|outcome| outcome.name).collect(),
+            false => self.files.iter().map(|file| file.name.clone()).collect(),
         };
-        self.outcomes = self.files.iter().map(outcome).collect();
+        let outcome = |name| Outcome { name, reason: Reason::NotAttached, refusal: refusal.clone() };
+        self.outcomes = names.into_iter().map(outcome).collect();
     }
 }
 

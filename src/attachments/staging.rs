@@ -7,20 +7,18 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::candidate::Candidate;
 use super::outcome::{Outcome, Reason};
 use crate::sys::beneath::{Dir, Facts};
+use crate::sys::digest::{self, Digest, hex};
 
 /// Directory of all staged copies, below the state directory.
 const OUTGOING: &str = "outgoing";
-
-/// Bytes copied at once: large enough for few calls, small enough to be of no weight.
-const BLOCK: usize = 256 * 1024;
 
 /// The place of one answer's copies: `<state_dir>/outgoing/<run_id>/<answer>`.
 #[derive(Clone, Debug)]
@@ -173,45 +171,31 @@ fn outcomes(names: &[String], failed: usize, fault: &Fault) -> Vec<Outcome> {
     names.iter().enumerate().map(|(at, name)| Outcome::of(name.clone(), reason(at))).collect()
 }
 
-/// Copies one file. Its facts are compared before and after: equal ones mean that nobody touched it in between.
 fn copy(dir: &Dir, position: u32, candidate: Candidate) -> Result<Staged, Fault> {
     let Candidate { name, facts, mut file, .. } = candidate;
-    unchanged(&file, &facts)?;
     let mut target = dir.create_new(position.to_string().as_ref())?;
-    // One byte more than expected is enough to notice growth, and bounds what a growing file can cost.
-    let (size_bytes, sha256) = copy_hashed(&mut (&mut file).take(facts.size.saturating_add(1)), &mut target)?;
-    if size_bytes != facts.size {
-        return Err(Fault::Changed);
-    }
-    unchanged(&file, &facts)?;
+    let digest = copy_unchanged(&mut file, &facts, &mut target)?;
     // Not synced: a copy that a loss of power spoils has another hash than announced, and the server refuses it.
-    Ok(Staged { position, name, size_bytes, sha256 })
+    Ok(Staged { position, name, size_bytes: digest.length, sha256: hex(&digest.sha256) })
 }
 
-fn unchanged(file: &File, facts: &Facts) -> Result<(), Fault> {
+/// Copies what `source` is by its `facts`, hashed on the way. The facts are compared before and after: equal ones mean
+/// that nobody touched it in between (C5-13).
+fn copy_unchanged(
+    source: &mut (impl Read + AsFd),
+    facts: &Facts,
+    target: &mut impl Write,
+) -> Result<Digest, Fault> {
+    unchanged(&*source, facts)?;
+    // One byte more than expected is enough to notice growth, and bounds what a growing file can cost.
+    let mut bounded = source.by_ref().take(facts.size.saturating_add(1));
+    let digest = digest::through(&mut bounded, &mut |block| target.write_all(block))?;
+    unchanged(&*source, facts)?;
+    if digest.length == facts.size { Ok(digest) } else { Err(Fault::Changed) }
+}
+
+fn unchanged(file: &impl AsFd, facts: &Facts) -> Result<(), Fault> {
     if Facts::of(file)? == *facts { Ok(()) } else { Err(Fault::Changed) }
-}
-
-/// Copies everything, and gives the number of bytes and their SHA-256 in lowercase hex.
-fn copy_hashed(source: &mut impl Read, target: &mut impl Write) -> io::Result<(u64, String)> {
-    let mut hash = Sha256::new();
-    let mut block = vec![0; BLOCK];
-    let mut total: u64 = 0;
-    loop {
-        let read = match source.read(&mut block) {
-            Ok(0) => return Ok((total, hex(&hash.finalize()))),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            other => other?,
-        };
-        hash.update(&block[..read]);
-        target.write_all(&block[..read])?;
-        total += read as u64;
-    }
-}
-
-/// Lowercase hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

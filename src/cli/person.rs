@@ -28,6 +28,7 @@ use crate::sdk::wire::person::{
     ThreadCreate, ThreadSummary, Threads,
 };
 use crate::sdk::wire::problem::Problem;
+use crate::sys::digest::hex;
 
 /// Name of the file with the person's secret in a data directory.
 const SECRET_FILE: &str = "person-secret";
@@ -289,9 +290,4 @@ fn read<T: DeserializeOwned>(bytes: Vec<u8>) -> Answer<T> {
 /// A key that makes a repeat harmless (RFC 9562 version 7, as the contract asks).
 fn key() -> String {
     Uuid::now_v7().to_string()
-}
-
-/// Bytes in lowercase hex.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

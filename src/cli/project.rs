@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::exit::Failure;
+use crate::sys::digest::hex;
 
 /// Letters of the path's hash in a name: enough to keep directories of the same name apart.
 const HASH_LETTERS: usize = 8;
@@ -48,8 +49,7 @@ fn reference(path: &Path) -> String {
         .collect();
     let word = word.trim_matches('-');
     let word = if word.is_empty() { NAMELESS } else { word };
-    let hash = Sha256::digest(path.as_os_str().as_encoded_bytes());
-    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = hex(&Sha256::digest(path.as_os_str().as_encoded_bytes()));
     format!("{word}-{}", &hash[..HASH_LETTERS])
 }
 

@@ -1,29 +1,35 @@
 //! The bytes of files: parts while they come, then one content, named by its SHA-256.
 //!
-//! A content is the directory of its parts, so that no byte is written twice. Nothing is visible under its final name before it is whole and durable. Knows no rule of the contract.
+//! A content is the directory of its parts, so that no byte is written twice. A part is durable before anything says
+//! that it came: the disk writes while the bytes come in, so that little is left to wait for. Nothing is visible under
+//! its final name before it is whole. Knows no rule of the contract.
 
+mod growing;
 mod whole;
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 pub use whole::Whole;
 
+use self::growing::{Growing, Longer};
 use super::mime;
-use crate::sys::private;
+use crate::sys::digest::{self, Digest};
+use crate::sys::{private, write_out};
 
-/// Bytes copied at once.
-const CHUNK: usize = 256 * 1024;
+/// Bytes after which the disk is told to go on writing what came.
+const WRITE_OUT_BYTES: u64 = 1024 * 1024;
 
 /// The directories of the bytes.
 pub struct Blobs {
     whole: PathBuf,
     parts: PathBuf,
     incoming: PathBuf,
+    growing: Growing,
 }
 
 /// Bytes that came and have no final name yet; removed when dropped.
@@ -32,22 +38,17 @@ pub struct Incoming {
     file: File,
     hasher: Sha256,
     length: u64,
-}
-
-/// What is known of bytes that came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seal {
-    /// Length in bytes.
-    pub length: u64,
-    /// SHA-256.
-    pub sha256: [u8; 32],
+    /// How many bytes the disk was told of.
+    written_out: u64,
+    /// The content so far with these bytes, when they go on with it.
+    longer: Option<Longer>,
 }
 
 impl Blobs {
     /// Opens the directories below `dir`; what a crash left half received is removed.
     pub fn open(dir: &Path) -> io::Result<Blobs> {
-        let blobs =
-            Blobs { whole: dir.join("blobs"), parts: dir.join("parts"), incoming: dir.join("incoming") };
+        let [whole, parts, incoming] = ["blobs", "parts", "incoming"].map(|name| dir.join(name));
+        let blobs = Blobs { whole, parts, incoming, growing: Growing::default() };
         match std::fs::remove_dir_all(&blobs.incoming) {
             Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
             _ => {}
@@ -58,23 +59,34 @@ impl Blobs {
         Ok(blobs)
     }
 
-    /// A place for bytes that are about to come.
-    pub fn receive(&self) -> io::Result<Incoming> {
+    /// A place for the bytes of part `number` of the upload `id`, which are about to come.
+    pub fn receive(&self, id: Uuid, number: u32) -> io::Result<Incoming> {
         let path = self.incoming.join(Uuid::new_v4().to_string());
         let file = private::create_file(&path)?;
-        Ok(Incoming { path, file, hasher: Sha256::new(), length: 0 })
+        let longer = self.growing.begin(id, number);
+        Ok(Incoming { path, file, hasher: Sha256::new(), length: 0, written_out: 0, longer })
     }
 
-    /// Keeps `incoming` as part `number` of the upload `id`. It is durable once the whole is kept.
-    pub fn keep_part(&self, incoming: &Incoming, id: Uuid, number: u32) -> io::Result<()> {
+    /// Keeps `incoming` as part `number` of the upload `id`, durable when this returns.
+    pub fn keep_part(&self, incoming: &mut Incoming, id: Uuid, number: u32) -> io::Result<()> {
         let dir = self.parts.join(id.to_string());
-        private::create_dir_all(&dir)?;
-        std::fs::rename(&incoming.path, dir.join(number.to_string()))
+        if !dir.exists() {
+            private::create_dir_all(&dir)?;
+            File::open(&self.parts)?.sync_all()?;
+        }
+        incoming.file.sync_all()?;
+        let place = dir.join(number.to_string());
+        let longer = incoming.longer.take();
+        self.growing.keep(id, number, longer, || std::fs::rename(&incoming.path, place))?;
+        File::open(&dir)?.sync_all()
     }
 
-    /// Length, hash and type of the parts of the upload `id` one after the other; of the content `sha256` when an
-    /// earlier completion, which was not recorded, has kept it already.
-    pub fn examine(&self, id: Uuid, sha256: &str) -> io::Result<(Seal, &'static str)> {
+    /// Length, hash and type of the parts of the upload `id`, up to number `last`, one after the other; of the content
+    /// `sha256` when an earlier completion, which was not recorded, has kept it already.
+    pub fn examine(&self, id: Uuid, last: u32, sha256: &str) -> io::Result<(Digest, &'static str)> {
+        if let Some(known) = self.growing.whole(id, last) {
+            return Ok(known);
+        }
         let parts = self.parts.join(id.to_string());
         let place = if parts.exists() { parts } else { self.path_of(sha256) };
         examine(Whole::open(&place)?)
@@ -90,10 +102,6 @@ impl Blobs {
         if let Some(dir) = place.parent() {
             private::create_dir_all(dir)?;
         }
-        for part in std::fs::read_dir(&parts)? {
-            File::open(part?.path())?.sync_all()?;
-        }
-        File::open(&parts)?.sync_all()?;
         std::fs::rename(&parts, &place)?;
         place.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
     }
@@ -110,6 +118,7 @@ impl Blobs {
 
     /// Removes the parts of the upload `id`; none is no error.
     pub fn drop_parts(&self, id: Uuid) {
+        self.growing.forget(id);
         let _ = std::fs::remove_dir_all(self.parts.join(id.to_string()));
     }
 
@@ -123,13 +132,21 @@ impl Incoming {
     pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)?;
         self.hasher.update(bytes);
+        if let Some(longer) = &mut self.longer {
+            longer.push(bytes);
+        }
         self.length += bytes.len() as u64;
+        let waiting = self.length - self.written_out;
+        if waiting >= WRITE_OUT_BYTES {
+            write_out::begin(&self.file, self.written_out, waiting);
+            self.written_out = self.length;
+        }
         Ok(())
     }
 
     /// Length and hash of what came so far.
-    pub fn seal(&self) -> Seal {
-        Seal { length: self.length, sha256: self.hasher.clone().finalize().into() }
+    pub fn digest(&self) -> Digest {
+        Digest { length: self.length, sha256: self.hasher.clone().finalize().into() }
     }
 }
 
@@ -139,26 +156,21 @@ impl Drop for Incoming {
     }
 }
 
-fn examine(mut whole: Whole) -> io::Result<(Seal, &'static str)> {
-    let (mut hasher, mut length, mut start) = (Sha256::new(), 0, Vec::new());
-    let mut piece = vec![0; CHUNK];
-    loop {
-        let read = whole.read(&mut piece)?;
-        if read == 0 {
-            let seal = Seal { length, sha256: hasher.finalize().into() };
-            return Ok((seal, mime::detect(&start, length <= start.len() as u64)));
-        }
-        hasher.update(&piece[..read]);
-        length += read as u64;
+fn examine(mut whole: Whole) -> io::Result<(Digest, &'static str)> {
+    let mut start = Vec::new();
+    let digest = digest::through(&mut whole, &mut |block| {
         let room = mime::SNIFF_BYTES.saturating_sub(start.len());
-        start.extend_from_slice(&piece[..room.min(read)]);
-    }
+        start.extend_from_slice(&block[..room.min(block.len())]);
+        Ok(())
+    })?;
+    let mime_type = mime::detect(&start, digest.length <= start.len() as u64);
+    Ok((digest, mime_type))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::secrets::hex;
+    use crate::sys::digest::hex;
     use crate::sys::private::TempDir;
 
     #[test]
@@ -167,13 +179,15 @@ mod tests {
         let blobs = Blobs::open(dir.path()).unwrap();
         let id = Uuid::now_v7();
         for (number, bytes) in [(1, "abc"), (2, "de")] {
-            let mut part = blobs.receive().unwrap();
+            let mut part = blobs.receive(id, number).unwrap();
             part.push(bytes.as_bytes()).unwrap();
-            blobs.keep_part(&part, id, number).unwrap();
+            blobs.keep_part(&mut part, id, number).unwrap();
         }
         let hash = crate::local::secrets::hash("abcde");
-        let (seal, mime_type) = blobs.examine(id, &hash).unwrap();
-        assert_eq!((hex(&seal.sha256), seal.length, mime_type), (hash.clone(), 5, "text/plain"));
+        let (digest, mime_type) = blobs.examine(id, 2, &hash).unwrap();
+        blobs.growing.forget(id);
+        assert_eq!(blobs.examine(id, 2, &hash).unwrap(), (digest.clone(), mime_type), "read instead");
+        assert_eq!((hex(&digest.sha256), digest.length, mime_type), (hash.clone(), 5, "text/plain"));
         blobs.keep(id, &hash).unwrap();
         blobs.drop_parts(id);
         let read = |from: u64| {
@@ -183,7 +197,7 @@ mod tests {
         };
         assert_eq!([0, 2, 3, 4, 5].map(read), ["abcde", "cde", "de", "e", ""]);
         // A crash before the completion was recorded: the parts are the content now.
-        assert_eq!(blobs.examine(id, &hash).unwrap().0, seal);
+        assert_eq!(blobs.examine(id, 2, &hash).unwrap().0, digest);
         blobs.keep(id, &hash).unwrap();
         blobs.drop_whole(&hash);
         assert!(blobs.open_whole(&hash).is_err());
@@ -193,7 +207,7 @@ mod tests {
     fn what_a_crash_left_half_received_goes() {
         let dir = TempDir::new().unwrap();
         let blobs = Blobs::open(dir.path()).unwrap();
-        let left = blobs.receive().unwrap();
+        let left = blobs.receive(Uuid::nil(), 1).unwrap();
         let path = left.path.clone();
         std::mem::forget(left);
         assert!(path.exists());

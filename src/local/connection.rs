@@ -134,7 +134,7 @@ fn take(
     check_body(core, head, entry.route).map_err(NoBody::Refused)?;
     inbound.invite(head).map_err(|_| NoBody::Gone)?;
     let body = match entry.route.takes {
-        Takes::Bytes => receive(core, inbound, head, seen),
+        Takes::Bytes => receive(core, inbound, head, seen, &entry.names),
         Takes::Json | Takes::Nothing => read(core, inbound, head, seen),
     }?;
     *unread = 0;
@@ -180,9 +180,16 @@ fn read(core: &Core, inbound: &mut Inbound<'_>, head: &Head, seen: Option<&Seen>
     }
 }
 
-fn receive(core: &Core, inbound: &mut Inbound<'_>, head: &Head, seen: Option<&Seen>) -> Result<Body, NoBody> {
+fn receive(
+    core: &Core,
+    inbound: &mut Inbound<'_>,
+    head: &Head,
+    seen: Option<&Seen>,
+    names: &Names,
+) -> Result<Body, NoBody> {
     let failed = |fault: std::io::Error| NoBody::Refused(fault.into());
-    let mut incoming = core.blobs.receive().map_err(failed)?;
+    let id = names.ids.first().copied().unwrap_or_default();
+    let mut incoming = core.blobs.receive(id, names.number).map_err(failed)?;
     let received = inbound.body(head.content_length, &mut |piece| {
         core.hooks.body(seen, piece);
         incoming.push(piece)

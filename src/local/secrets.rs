@@ -10,6 +10,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use sha2::{Digest, Sha256};
 
 use super::lock;
+use crate::sys::digest::hex;
 
 /// Random bytes of a secret: 256 bits cannot be guessed.
 const SECRET_BYTES: usize = 32;
@@ -28,11 +29,6 @@ pub fn random() -> Option<String> {
 /// SHA-256 of `text` in lowercase hex.
 pub fn hash(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
-}
-
-/// Bytes in lowercase hex.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether two texts are equal, in a time that does not depend on where they differ.

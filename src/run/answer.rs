@@ -21,13 +21,17 @@ use crate::sdk::wire::problem::Problem;
 /// The end that was asked for meanwhile, that the server decided, or a fault of the state directory.
 pub fn post(run: &mut Run, turn: &mut Turn, position: u32, text: &str) -> Result<(), End> {
     let body = without_title(run, turn, position, text);
-    match planned(run, position) {
-        Some(known) if known.sent => return Ok(()),
-        Some(known) if go_on(run, known)? => return Ok(()),
-        Some(_) | None => {}
-    }
     let masked = run.mask.apply(&body).into_owned();
     let split = attach_lines::split(&masked);
+    if let Some(known) = planned(run, position) {
+        if known.sent {
+            return Ok(());
+        }
+        answer_files::keep_names(run, position, &split.paths);
+        if go_on(run, known)? {
+            return Ok(());
+        }
+    }
     if split.paths.is_empty() {
         plain(run, position, &masked)
     } else {
@@ -128,7 +132,7 @@ pub fn settled(run: &mut Run, key: Uuid) -> Result<(), End> {
 pub fn refused(run: &mut Run, key: Uuid, body: &MessageCreate, problem: &Problem) -> Result<(), End> {
     let Some(answer) = of_key(run, key) else { return Ok(()) };
     if body.attachment_file_ids.is_some() && refuses_attachments(problem) {
-        return answer_files::send_without(run, answer.position, &body.content_md, problem);
+        return answer_files::send_without(run, answer.position, body, problem);
     }
     settled(run, key)?;
     Err(End::by(Cause::AnswerRefused))

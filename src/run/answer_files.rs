@@ -22,11 +22,13 @@ use crate::attachments::outcome::Outcome;
 use crate::attachments::policy::{Patterns, Places, RootName, Roots};
 use crate::attachments::record::{self, AttachmentSetRecord, Persist, RecordFile};
 use crate::attachments::set;
-use crate::attachments::staging::Staging;
+use crate::attachments::staging::{self, Staging};
 use crate::sdk::bound::{Bound, RunError};
+use crate::sdk::upload::PartBytes;
 use crate::sdk::wire::file::{
     File, InstanceLimits, PartResult, UploadComplete, UploadCreate, UploadPart, UploadSession, UploadState,
 };
+use crate::sdk::wire::message::MessageCreate;
 use crate::sdk::wire::problem::Problem;
 use crate::sys::atomic_file;
 use crate::sys::beneath::FileId;
@@ -50,8 +52,7 @@ pub fn post(run: &mut Run, position: u32, split: &Split) -> Result<(), End> {
         // Its keys are lost: sending the files again could send them twice.
         Err(fault) => {
             log::error!("code={} run={}", fault.code(), run.run_id);
-            let mask = run.mask.clone();
-            set::lost(&split.paths, &|text| mask.apply(text).into_owned(), run.run_id, position)
+            lost(run, position, &split.paths)
         }
     };
     match upload(run, position, &mut set, &mut disk)? {
@@ -70,20 +71,44 @@ pub fn post(run: &mut Run, position: u32, split: &Split) -> Result<(), End> {
     }
 }
 
-/// The server would not attach the uploaded files: the answer goes again without them, under a new key,
+/// An answer that an earlier life of the runner has planned: when the record of its files is lost, one without keys
+/// takes its place, so that nothing is sent twice and a notice still has every name.
+pub fn keep_names(run: &Run, position: u32, paths: &[String]) {
+    let Ok(mut disk) = record_file(run, position) else { return };
+    if paths.is_empty() || matches!(disk.load(), Ok(Some(_))) {
+        return;
+    }
+    let kept = disk.save(&lost(run, position, paths)).is_ok();
+    log::error!("code=attachment_record_lost run={} answer={position} kept={kept}", run.run_id);
+}
+
+fn lost(run: &Run, position: u32, paths: &[String]) -> AttachmentSetRecord {
+    set::lost(paths, &|text| run.mask.apply(text).into_owned(), run.run_id, position)
+}
+
+/// The server would not attach the files of the message `body`: the answer goes again without them, under a new key,
 /// because the same key with another body is refused (D-M3-12-8).
 ///
 /// # Errors
 /// A fault of the state directory.
-pub fn send_without(run: &mut Run, position: u32, text: &str, problem: &Problem) -> Result<(), End> {
+pub fn send_without(
+    run: &mut Run,
+    position: u32,
+    body: &MessageCreate,
+    problem: &Problem,
+) -> Result<(), End> {
     let mut disk = record_file(run, position)?;
-    let lost = || AttachmentSetRecord::refused(run.run_id, position, Vec::new());
-    let mut set = disk.load().ok().flatten().unwrap_or_else(lost);
+    // Without a record the names are gone, but never the word that files are missing.
+    let nameless = || vec![String::new(); body.attachment_file_ids.as_ref().map_or(0, Vec::len)];
+    let mut set = match disk.load() {
+        Ok(Some(set)) => set,
+        Ok(None) | Err(_) => lost(run, position, &nameless()),
+    };
     set.not_attached(problem);
     let key = *set.fallback_msg_id.get_or_insert_with(Uuid::now_v7);
     disk.save(&set).map_err(|fault| run.end_of_file(&fault))?;
     // Stored before the answer's key changes, so that a crash in between finds the message again.
-    answer::send(run, key, notice::append(text, &set.outcomes, set.names_shown), None)?;
+    answer::send(run, key, notice::append(&body.content_md, &set.outcomes, set.names_shown), None)?;
     answer::change_key(run, position, key)
 }
 
@@ -107,9 +132,12 @@ pub fn abort_open(run: &Run) {
     }
 }
 
-/// The run has ended: the copies and records of every answer go.
+/// The run has ended: the records of every answer go, and the directory of its copies, whatever is in it.
 pub fn forget_all(run: &Run) {
     positions(run).for_each(|position| forget(run, position));
+    if staging::remove_run(run.shared.state.root(), run.run_id).is_err() {
+        log::warn!("code=staging_not_removed run={}", run.run_id);
+    }
 }
 
 /// One more than planned: an answer gets its place in the turn record only once its files are up.
@@ -268,7 +296,12 @@ impl Uploads for Requests<'_> {
         self.bound.create_upload(self.channel_id, key, body)
     }
 
-    fn upload_part(&self, file_id: Uuid, part: &UploadPart, bytes: &[u8]) -> Result<PartResult, RunError> {
+    fn upload_part(
+        &self,
+        file_id: Uuid,
+        part: &UploadPart,
+        bytes: &PartBytes,
+    ) -> Result<PartResult, RunError> {
         if let Some(document) = &self.document {
             document.borrow_mut().flush(self.bound, Instant::now());
         }

@@ -277,11 +277,8 @@ fn propose_title(run: &mut Run) -> Result<(), End> {
 /// leaves something from which the next life of the runner does the rest.
 fn close(run: &mut Run) -> Result<(), End> {
     answer_files::forget_all(run);
-    let state = &run.shared.state;
-    for directory in [state.run_temp(run.run_id), state.run_outgoing(run.run_id)] {
-        // A missing directory is the aim; what cannot be removed is left to the retention.
-        let _ = std::fs::remove_dir_all(directory);
-    }
+    // A missing directory is the aim; what cannot be removed is left to the retention.
+    let _ = std::fs::remove_dir_all(run.shared.state.run_temp(run.run_id));
     run.store.close(run.run_id).map_err(|fault| run.end_of_store(fault))?;
     if let Some(record) = run.record.take() {
         for process in &record.get().processes {

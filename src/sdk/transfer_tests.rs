@@ -9,6 +9,7 @@ use super::bound::{Bound, RunError, TokenCell};
 use super::client::{Client, ClientSettings};
 use super::error::TransportError;
 use super::test_server::{Seen, Step, TestServer, answer, empty, hold, problem};
+use super::upload::PartBytes;
 use super::wire::file::{CompletedPart, HeaderPair, UploadComplete, UploadCreate, UploadPart};
 
 const LIMIT: u64 = 1000;
@@ -160,6 +161,14 @@ fn shutdown_ends_a_download_between_two_bytes() {
     }
 }
 
+fn hello() -> PartBytes {
+    PartBytes::new(b"hello".to_vec())
+}
+
+fn unread() -> PartBytes {
+    PartBytes::new(vec![0; UNREAD_BYTES])
+}
+
 fn part() -> UploadPart {
     let pair = |name: &str, value: &str| HeaderPair { name: name.to_owned(), value: value.to_owned() };
     let headers = vec![
@@ -177,7 +186,7 @@ fn a_part_carries_its_digest_and_only_allowed_headers() {
     let done = || answer(200, json!({"part_number": 2, "etag": "e"}));
     let server = TestServer::start(vec![Step::Raw(Vec::new()), done()]);
     let id = Uuid::now_v7();
-    assert_eq!(bind(&server).upload_part(id, &part(), b"hello").unwrap().etag, "e");
+    assert_eq!(bind(&server).upload_part(id, &part(), &hello()).unwrap().etag, "e");
     let seen = [server.next_request(), server.next_request()];
     for seen in &seen {
         assert_eq!((seen.method.as_str(), seen.body.as_slice()), ("PUT", b"hello".as_slice()));
@@ -196,7 +205,7 @@ fn shutdown_ends_an_upload_that_nobody_reads() {
     let server = TestServer::start(vec![Step::HoldUnread(held)]);
     let bound = bind(&server);
     let worker = bound.clone();
-    let thread = std::thread::spawn(move || worker.upload_part(Uuid::nil(), &part(), &vec![0; UNREAD_BYTES]));
+    let thread = std::thread::spawn(move || worker.upload_part(Uuid::nil(), &part(), &unread()));
     server.next_request();
     bound.client().shutdown();
     assert_eq!(thread.join().unwrap(), Err(RunError::ShutDown));
@@ -212,7 +221,7 @@ fn an_upload_that_nobody_reads_ends_at_the_stall_limit() {
         ..server.settings()
     };
     let bound = Client::new(settings).unwrap().bind(Uuid::nil(), TokenCell::new("t".to_owned()));
-    let result = bound.upload_part(Uuid::nil(), &part(), &vec![0; UNREAD_BYTES]);
+    let result = bound.upload_part(Uuid::nil(), &part(), &unread());
     assert_eq!(result, Err(RunError::Transport(TransportError::Timeout)));
 }
 
@@ -274,7 +283,7 @@ fn a_token_that_runs_out_during_an_upload_is_renewed_once() {
         answer(200, json!({"part_number": 2, "etag": "e"})),
     ]);
     let bound = server.client().bind(Uuid::now_v7(), TokenCell::new(token));
-    assert_eq!(bound.upload_part(Uuid::nil(), &part(), b"hello").unwrap().etag, "e");
+    assert_eq!(bound.upload_part(Uuid::nil(), &part(), &hello()).unwrap().etag, "e");
     (0..2).for_each(|_| drop(server.next_request()));
     let last = server.next_request();
     assert_eq!((last.header("invocation-token"), last.body.as_slice()), ("renewed", b"hello".as_slice()));

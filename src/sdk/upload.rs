@@ -71,16 +71,16 @@ impl Bound {
         &self,
         file_id: Uuid,
         part: &UploadPart,
-        bytes: &[u8],
+        bytes: &PartBytes,
     ) -> Result<PartResult, RunError> {
         let number = part.part_number;
         let mut operation = Operation::new(Method::PUT, format!("/uploads/{file_id}/parts/{number}"));
         operation.headers = part_headers(&part.headers);
         operation.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-        if let Ok(digest) = HeaderValue::try_from(content_digest(bytes)) {
+        if let Ok(digest) = HeaderValue::try_from(bytes.content_digest()) {
             operation.headers.insert(CONTENT_DIGEST, digest);
         }
-        operation.body = Some(bytes.into());
+        operation.body = Some(bytes.bytes().into());
         operation.timing = Timing::Transfer;
         let fits = |result: &PartResult| result.part_number == number;
         self.request(|token| self.client().call_checked(&operation, Some(token), fits))
@@ -108,9 +108,33 @@ impl Bound {
     }
 }
 
-/// The value of `Content-Digest` for `bytes`.
-fn content_digest(bytes: &[u8]) -> String {
-    format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(bytes)))
+/// The bytes of one part and their hash, which is made where they are read, so that no request waits for it.
+pub struct PartBytes {
+    bytes: Vec<u8>,
+    sha256: [u8; 32],
+}
+
+impl PartBytes {
+    /// Hashes the bytes of a part.
+    pub fn new(bytes: Vec<u8>) -> PartBytes {
+        let sha256 = Sha256::digest(&bytes).into();
+        PartBytes { bytes, sha256 }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The bytes, whose memory serves the next part.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The value of `Content-Digest` (RFC 9530).
+    fn content_digest(&self) -> String {
+        format!("sha-256=:{}:", STANDARD.encode(self.sha256))
+    }
 }
 
 /// The headers of a part without those that it may not set; a faulty one is left out too.
@@ -170,7 +194,7 @@ mod tests {
     #[test]
     fn content_digest_has_the_form_of_rfc_9530() {
         // the example of RFC 9530 section 2, with its line end
-        let digest = content_digest(b"{\"hello\": \"world\"}\n");
+        let digest = PartBytes::new(b"{\"hello\": \"world\"}\n".to_vec()).content_digest();
         assert_eq!(digest, "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:");
     }
 

@@ -7,6 +7,7 @@
 pub mod atomic_file;
 pub mod beneath;
 pub mod crash;
+pub mod digest;
 pub mod lock;
 pub mod notify;
 pub mod pidfd;
@@ -15,3 +16,4 @@ pub mod private;
 pub mod process;
 pub mod signals;
 pub mod wait;
+pub mod write_out;

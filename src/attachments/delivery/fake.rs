@@ -7,11 +7,11 @@ use std::io;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::attachments::staging::hex;
 use crate::sdk::error::TransportError;
 use crate::sdk::wire::file::{UploadMode, UploadPhase};
 use crate::sdk::wire::message::ScanStatus;
 use crate::sdk::wire::problem::Problem;
+use crate::sys::digest::hex;
 
 /// A final no of the server.
 pub fn no(problem: Problem) -> RunError {
@@ -190,8 +190,13 @@ impl Uploads for Server {
         })
     }
 
-    fn upload_part(&self, file_id: Uuid, part: &UploadPart, bytes: &[u8]) -> Result<PartResult, RunError> {
-        let number = part.part_number;
+    fn upload_part(
+        &self,
+        file_id: Uuid,
+        part: &UploadPart,
+        bytes: &PartBytes,
+    ) -> Result<PartResult, RunError> {
+        let (number, bytes) = (part.part_number, bytes.bytes());
         self.operate("part", || {
             self.with(file_id, |session| {
                 if session.state != UploadPhase::Open {

@@ -5,12 +5,12 @@ use sha2::{Digest, Sha256};
 use super::fake::{Disk, Server, Spoil, no};
 use super::*;
 use crate::attachments::outcome::{Reason, Refusal};
-use crate::attachments::staging::hex;
 use crate::attachments::world::{World, candidate};
 use crate::sdk::bound::HoldReason;
 use crate::sdk::error::TransportError;
 use crate::sdk::wire::file::{UploadMode, UploadPhase};
 use crate::sdk::wire::problem::Problem;
+use crate::sys::digest::hex;
 
 /// The files of the usual set: three parts, one part, two parts.
 const CONTENTS: [&str; 3] = ["0123456789", "abc", "ABCDEFGH"];
@@ -197,17 +197,33 @@ fn the_open_session_of_the_failing_file_is_aborted() {
 
 #[test]
 fn c6_03_the_servers_word_counts_on_resume() {
+    for believed in [0, 1, 2, 3] {
+        let (server, set) = (Server::default(), set());
+        server.scripted.borrow_mut().push(("part", 2, RunError::ShutDown));
+        let (first, mut stored) = upload(&server, &set, &set.record);
+        assert_eq!(first, Delivery::Interrupted);
+        stored.files[0].etags =
+            (1..=believed).map(|number| (number, "a mark of its own".to_owned())).collect();
+        // The server has lost the second of the two parts that were sent.
+        server.sessions.borrow_mut()[0].1.parts.remove(&2);
+        server.log.borrow_mut().clear();
+        let (second, _) = upload(&server, &set, &stored);
+        assert_whole(&server, &second, "resumed");
+        assert_eq!(server.log.borrow()[..4], ["get", "part", "part", "complete"], "{believed} believed");
+    }
+}
+
+/// A conflict is no answer to bytes that are the planned ones (the contract has no offsets: a part is whole or not
+/// there): the file is refused and its session given up.
+#[test]
+fn c6_03_a_conflict_about_a_part_ends_the_set() {
     let (server, set) = (Server::default(), set());
-    server.scripted.borrow_mut().push(("part", 2, RunError::ShutDown));
-    let (first, stored) = upload(&server, &set, &set.record);
-    assert_eq!(first, Delivery::Interrupted);
-    assert_eq!(stored.files[0].etags.len(), 2);
-    // The server has less than the record believes: the lost part is sent again.
-    server.sessions.borrow_mut()[0].1.parts.remove(&2);
-    server.log.borrow_mut().clear();
-    let (second, _) = upload(&server, &set, &stored);
-    assert_whole(&server, &second, "less");
-    assert_eq!(server.log.borrow()[..4], ["get", "part", "part", "complete"]);
+    let conflict = Problem::new(409, "conflict").because("part_conflict");
+    server.scripted.borrow_mut().push(("part", 1, no(conflict)));
+    let (delivery, _) = upload(&server, &set, &set.record);
+    let Delivery::Failed(outcomes) = delivery else { panic!("{delivery:?}") };
+    assert_eq!(outcomes[0], refused("0.txt", "conflict", Some("part_conflict")));
+    assert_eq!(*server.log.borrow(), ["create", "part", "part", "abort"]);
 }
 
 #[test]

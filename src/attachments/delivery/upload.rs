@@ -1,20 +1,20 @@
 //! The upload of one file: session, parts, completion, each stored before the next (D-M3-12-6, D-M3-12-9).
 
-use std::io::{Read, Seek, SeekFrom};
-
 use uuid::Uuid;
 
+use super::parts::{self, Slice, slice};
 use super::verdict::Failure;
 use super::{Delivery, Means, abort};
 use crate::attachments::record::{AttachmentSetRecord, FileRecord, FileState, Plan};
 use crate::sdk::bound::RunError;
+use crate::sdk::upload::PartBytes;
 use crate::sdk::wire::file::{
     CompletedPart, UploadComplete, UploadCreate, UploadMode, UploadPart, UploadPhase, UploadSession,
     UploadState,
 };
 use crate::sdk::wire::problem::code;
 
-/// Largest part, bytes: one part is in memory.
+/// Largest part, bytes: two parts are in memory.
 const PART_SIZE_MAX: u64 = 64 * 1024 * 1024;
 
 /// Most parts of a file; their plan is in memory and in the record.
@@ -148,33 +148,30 @@ impl Upload<'_, '_, '_> {
         self.session().map(|_| ())
     }
 
-    /// Sends every part that is not confirmed; one buffer serves all of them.
+    /// Sends every part that is not confirmed.
     fn parts(&mut self) -> Result<(), End> {
         let (Some(plan), Some(file_id)) = (self.entry().plan.clone(), self.entry().file_id) else {
             return Err(End::failed());
         };
         let (position, size) = (self.entry().position, self.entry().size_bytes);
-        let mut copy = self.means.staging.open(position, size).map_err(|_| End::failed())?;
-        let mut buffer = Vec::new();
-        for part in &plan.parts {
-            if self.entry().etags.contains_key(&part.part_number) {
-                continue;
-            }
-            let slice = slice(size, plan.part_size_bytes, part.part_number);
-            read_slice(&mut copy, slice, &mut buffer).map_err(|_| End::failed())?;
-            self.part(file_id, part, &buffer)?;
-        }
-        Ok(())
+        let copy = self.means.staging.open(position, size).map_err(|_| End::failed())?;
+        let known = &self.entry().etags;
+        let missing: Vec<&UploadPart> =
+            plan.parts.iter().filter(|part| !known.contains_key(&part.part_number)).collect();
+        let slice = |part: &&UploadPart| slice(size, plan.part_size_bytes, part.part_number);
+        let slices: Vec<Slice> = missing.iter().map(slice).collect();
+        parts::each(copy, &slices, End::failed, |at, bytes| self.part(file_id, missing[at], bytes))
     }
 
-    fn part(&mut self, file_id: Uuid, part: &UploadPart, bytes: &[u8]) -> Result<(), End> {
+    /// The mark is stored with the others before the completion that needs it; until then the server knows it.
+    fn part(&mut self, file_id: Uuid, part: &UploadPart, bytes: &PartBytes) -> Result<(), End> {
         self.go_on()?;
         let result = self.means.uploads.upload_part(file_id, part, bytes)?;
         if result.part_number != part.part_number {
             return Err(End::failed());
         }
         self.entry().etags.insert(part.part_number, result.etag);
-        self.store()
+        Ok(())
     }
 
     /// Key stored, request, result stored. The answer must speak of the file that was sent.
@@ -216,19 +213,6 @@ fn plan(session: UploadSession, size: u64) -> Option<Plan> {
     whole.then_some(Plan { part_size_bytes: session.part_size_bytes, parts: session.parts })
 }
 
-/// Offset and length in bytes of a part; the last one has the rest.
-fn slice(size: u64, part_size: u64, number: u32) -> (u64, u64) {
-    let offset = u64::from(number.saturating_sub(1)).saturating_mul(part_size).min(size);
-    (offset, part_size.min(size - offset))
-}
-
-fn read_slice(copy: &mut std::fs::File, slice: (u64, u64), buffer: &mut Vec<u8>) -> std::io::Result<()> {
-    let (offset, length) = slice;
-    buffer.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
-    copy.seek(SeekFrom::Start(offset))?;
-    copy.read_exact(buffer)
-}
-
 /// Replaces the confirmed parts by the server's, when the session is the planned one and can go on. Parts that the
 /// plan does not have, or of another length, mean that it is not.
 fn take_over(file: &mut FileRecord, state: UploadState) -> bool {
@@ -253,24 +237,6 @@ fn take_over(file: &mut FileRecord, state: UploadState) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn part_slices() {
-        let rows = [
-            ("a multiple", 12, 4, vec![(0, 4), (4, 4), (8, 4)]),
-            ("one below", 11, 4, vec![(0, 4), (4, 4), (8, 3)]),
-            ("one above", 13, 4, vec![(0, 4), (4, 4), (8, 4), (12, 1)]),
-            ("smaller than a part", 3, 4, vec![(0, 3)]),
-            ("exactly a part", 4, 4, vec![(0, 4)]),
-        ];
-        for (what, size, part_size, expected) in rows {
-            let count = u32::try_from(expected.len()).unwrap();
-            let slices: Vec<_> = (1..=count).map(|number| slice(size, part_size, number)).collect();
-            assert_eq!(slices, expected, "{what}");
-            assert_eq!(slices.iter().map(|(_, length)| length).sum::<u64>(), size, "{what}");
-        }
-        assert_eq!(slice(3, u64::MAX, u32::MAX), (3, 0));
-    }
 
     fn session(mode: UploadMode, part_size_bytes: u64, numbers: &[u32]) -> UploadSession {
         let part = |number: &u32| UploadPart { part_number: *number, headers: Vec::new() };

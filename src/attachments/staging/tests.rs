@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use sha2::{Digest as _, Sha256};
+
 use super::*;
 use crate::attachments::world::{CANARY, World, candidate};
 
@@ -87,30 +89,87 @@ fn stage_files_detects_swap() {
     }
 }
 
-/// A file that somebody appends to while it is copied, seen from inside the copy.
-struct Growing {
+/// A checked file to which something happens while it is copied: between its first and its second piece.
+struct Meanwhile<'a> {
     file: File,
-    path: PathBuf,
+    reads: usize,
+    change: &'a dyn Fn(),
 }
 
-impl Read for Growing {
+impl Read for Meanwhile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut writer = File::options().append(true).open(&self.path)?;
-        writer.write_all(&[b'x'; 1024])?;
+        self.reads += 1;
+        if self.reads == 2 {
+            (self.change)();
+        }
         let end = buffer.len().min(512);
         self.file.read(&mut buffer[..end])
     }
 }
 
+impl AsFd for Meanwhile<'_> {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Length of the file that changes while it is copied, bytes.
+const LOG_BYTES: usize = 2048;
+
 #[test]
-fn c5_13_length_and_hash_belong_to_the_copy() {
+fn c5_13_a_file_that_changes_while_it_is_copied_is_refused() {
+    let write = |world: &World, at: u64| {
+        use std::os::unix::fs::FileExt;
+        let file = File::options().write(true).open(world.at("projects/website/log.txt")).unwrap();
+        file.write_all_at(b"another", at).unwrap();
+    };
+    let rows: [(&str, &dyn Fn(&World)); 6] = [
+        ("grown", &|world| write(world, LOG_BYTES as u64)),
+        ("written behind the copy", &|world| write(world, 0)),
+        ("written before the copy", &|world| write(world, 2000)),
+        ("cut", &|world| drop(File::create(world.at("projects/website/log.txt")).unwrap())),
+        ("replaced by its new version", &|world| {
+            world.file("projects/website/new", "new");
+            std::fs::rename(world.at("projects/website/new"), world.at("projects/website/log.txt")).unwrap();
+        }),
+        ("removed", &|world| std::fs::remove_file(world.at("projects/website/log.txt")).unwrap()),
+    ];
+    for (what, change) in rows {
+        let world = World::new();
+        world.file("projects/website/log.txt", [b'x'; LOG_BYTES]);
+        let Candidate { facts, file, .. } = candidate(&world, "log.txt");
+        let mut source = Meanwhile { file, reads: 0, change: &|| change(&world) };
+        let mut copy = Vec::new();
+        let fault = copy_unchanged(&mut source, &facts, &mut copy).unwrap_err();
+        assert!(matches!(fault, Fault::Changed), "{what}: {fault:?}");
+        assert!(copy.len() <= LOG_BYTES + 1, "{what}: a growing file costs no more than one byte");
+    }
+}
+
+/// A program writes on and on: whatever the moment, a copy that is made is the file as it was checked.
+#[test]
+fn c5_13_length_and_hash_belong_to_the_copy_whatever_is_written() {
     let world = World::new();
-    let path = world.file("projects/website/log.txt", [b'x'; 2048]);
-    let growing = Growing { file: File::open(&path).unwrap(), path };
-    let mut copy = Vec::new();
-    let (size, sha256) = copy_hashed(&mut growing.take(2049), &mut copy).unwrap();
-    assert_eq!((size, copy.len()), (2049, 2049));
-    assert_eq!(sha256, hex(&Sha256::digest(&copy)));
+    let path = world.file("projects/website/log.txt", [b'x'; LOG_BYTES]);
+    for round in 0..50 {
+        let candidate = candidate(&world, "log.txt");
+        let size = candidate.facts.size;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut log = File::options().append(true).open(&path).unwrap();
+                log.write_all(&[b'y'; 1024]).unwrap();
+            });
+            match staging(&world).stage(vec![candidate]) {
+                Ok(staged) => {
+                    let mut copy = Vec::new();
+                    staging(&world).open(1, size).unwrap().read_to_end(&mut copy).unwrap();
+                    assert_eq!((staged[0].size_bytes, copy.len() as u64), (size, size), "{round}");
+                    assert_eq!(staged[0].sha256, hex(&Sha256::digest(&copy)), "{round}");
+                }
+                Err(outcomes) => assert_eq!(outcomes[0].reason, Reason::ChangedDuringCheck, "{round}"),
+            }
+        });
+    }
 }
 
 #[test]

@@ -9,9 +9,10 @@ use uuid::Uuid;
 
 use super::interrupts::Interrupts;
 use crate::cli::exit::Failure;
-use crate::cli::person::{Person, hex};
+use crate::cli::person::Person;
 use crate::cli::show::{Live, Transfer};
 use crate::sdk::wire::file::{CompletedPart, UploadCreate, UploadSession};
+use crate::sys::digest::hex;
 
 /// Bytes of one read.
 const CHUNK: usize = 64 * 1024;

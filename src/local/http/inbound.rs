@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use super::head::{self, Head, Refusal};
 use super::{HEAD_LIMIT, IDLE_LIMIT, STALL_LIMIT};
 
-/// Bytes read from the socket at once.
+/// Bytes of a head read from the socket at once.
 const CHUNK: usize = 64 * 1024;
+/// Bytes of a body read from the socket at once: a part of a large file has some millions.
+const BODY_CHUNK: u64 = 256 * 1024;
 
 /// Why no request came.
 #[derive(Debug)]
@@ -76,20 +78,19 @@ impl<'a> Inbound<'a> {
         length: u64,
         sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<io::Result<()>, ReadFault> {
-        let mut left = length;
-        while left > 0 {
-            if self.buffer.is_empty() {
-                self.fill(Instant::now() + STALL_LIMIT)?;
-            }
-            let take = self.buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            let stored = sink(&self.buffer[..take]);
-            self.buffer.drain(..take);
-            left -= take as u64;
-            if stored.is_err() {
-                return Ok(stored);
-            }
+        let early = usize::try_from(length).unwrap_or(usize::MAX).min(self.buffer.len());
+        let mut stored = if early > 0 { sink(&self.buffer[..early]) } else { Ok(()) };
+        self.buffer.drain(..early);
+        let mut left = length - early as u64;
+        let mut piece = vec![0; usize::try_from(left.min(BODY_CHUNK)).unwrap_or(0)];
+        while left > 0 && stored.is_ok() {
+            // Never more than the body: what follows it belongs to the next request.
+            let most = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let read = self.read(&mut piece[..most], Instant::now() + STALL_LIMIT)?;
+            stored = sink(&piece[..read]);
+            left -= read as u64;
         }
-        Ok(Ok(()))
+        Ok(stored)
     }
 
     /// Throws away up to `bound` bytes for `time`, so that an early answer is not lost in a reset.
@@ -104,18 +105,25 @@ impl<'a> Inbound<'a> {
     }
 
     fn fill(&mut self, deadline: Instant) -> io::Result<()> {
+        let old = self.buffer.len();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.resize(old + CHUNK, 0);
+        let read = self.read(&mut buffer[old..], deadline);
+        buffer.truncate(old + *read.as_ref().unwrap_or(&0));
+        self.buffer = buffer;
+        read.map(|_| ())
+    }
+
+    /// Reads at least one byte until `deadline`.
+    fn read(&mut self, into: &mut [u8], deadline: Instant) -> io::Result<usize> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         self.stream.set_read_timeout(Some(left))?;
-        let old = self.buffer.len();
-        self.buffer.resize(old + CHUNK, 0);
-        let read = read_again(&mut self.stream, &mut self.buffer[old..]);
-        self.buffer.truncate(old + *read.as_ref().unwrap_or(&0));
-        match read {
-            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
-            other => other.map(|_| ()),
+        match read_again(&mut self.stream, into)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            read => Ok(read),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::local::core::Core;
 use crate::local::fail::Fail;
 use crate::local::http::{Answer, Headers};
 use crate::local::request::{Body, Caller, Request};
-use crate::local::secrets::{self, hex};
+use crate::local::secrets;
 use crate::local::settings::{MAX_OPEN_UPLOADS, MAX_PARTS};
 use crate::local::store::files::{self, FileRow};
 use crate::local::store::{Tx, identity, projects};
@@ -20,6 +20,7 @@ use crate::sdk::wire::file::{
 };
 use crate::sdk::wire::message::ScanStatus;
 use crate::sdk::wire::problem::{code, reason};
+use crate::sys::digest::hex;
 
 /// The field that each part must carry, with the value its session names.
 const PART_TOKEN_HEADER: &str = "Upload-Part-Token";
@@ -97,7 +98,7 @@ fn new_session(
 
 fn session(row: &FileRow) -> UploadSession {
     let headers = vec![HeaderPair { name: PART_TOKEN_HEADER.to_owned(), value: row.part_token.clone() }];
-    let numbers = 1..=u32::try_from(row.part_count()).unwrap_or(u32::MAX);
+    let numbers = 1..=row.last_part();
     UploadSession {
         file_id: row.id,
         mode: UploadMode::Direct,
@@ -110,32 +111,31 @@ fn session(row: &FileRow) -> UploadSession {
 /// `uploadPart`: the same bytes again are no error, other bytes are.
 pub fn upload_part(core: &Core, request: &Request) -> Result<Answer, Fail> {
     let Body::File(incoming) = &request.body else { return Err(problems::invalid("", "no_body")) };
-    let incoming = lock(incoming);
-    let seal = incoming.seal();
+    let mut incoming = lock(incoming);
+    let came = incoming.digest();
     let row = core.store.read(|tx| own_file(tx, core, request))?;
     let number = u64::from(request.number);
     let expected = row.part_length(number).ok_or_else(problems::not_found)?;
     if request.headers.get(PART_TOKEN_HEADER) != Some(row.part_token.as_str()) {
         return Err(problems::forbidden().into());
     }
-    if seal.length != expected {
+    if came.length != expected {
         return Err(problems::invalid("/Content-Length", "wrong_length"));
     }
-    if content_digest(&request.headers) != Some(seal.sha256) {
+    if content_digest(&request.headers) != Some(came.sha256) {
         return Err(problems::invalid("/Content-Digest", "digest_mismatch"));
     }
-    let etag = hex(&seal.sha256)[..ETAG_LETTERS].to_owned();
+    let etag = hex(&came.sha256)[..ETAG_LETTERS].to_owned();
     let part = PartResult { part_number: request.number, etag, size_bytes: None };
     let marked = || Answer::json(200, &part).with("ETag", format!("\"{}\"", part.etag));
     if known_part(core, request, &part)? {
         return Ok(marked());
     }
-    // The bytes are in place before the row says so; a crash between the two only means that they come again. They
-    // are durable once the whole is kept: a loss of power before that is found by its hash.
-    core.blobs.keep_part(&incoming, row.id, request.number)?;
+    // The bytes are in place before the row says so; a crash between the two only means that they come again.
+    core.blobs.keep_part(&mut incoming, row.id, request.number)?;
     core.write(|tx| {
         open_file(tx, core, request)?;
-        files::add_part(tx, row.id, request.number, &part.etag, seal.length).map_err(Fail::from)
+        files::add_part(tx, row.id, request.number, &part.etag, came.length).map_err(Fail::from)
     })
     .or_else(|fault| if known_part(core, request, &part)? { Ok(()) } else { Err(fault) })?;
     Ok(marked())
@@ -185,8 +185,8 @@ pub fn complete_upload(core: &Core, request: &Request) -> Result<Answer, Fail> {
         Ok(row) => row,
         Err(answer) => return Ok(answer),
     };
-    let (seal, mime_type) = core.blobs.examine(row.id, &row.sha256)?;
-    if seal.length != row.size_bytes || hex(&seal.sha256) != row.sha256 {
+    let (whole, mime_type) = core.blobs.examine(row.id, row.last_part(), &row.sha256)?;
+    if whole.length != row.size_bytes || hex(&whole.sha256) != row.sha256 {
         return Err(problems::conflict_because(reason::UPLOAD_INCOMPLETE));
     }
     // From here to the row no sweep may take the same content away.

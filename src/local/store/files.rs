@@ -72,6 +72,11 @@ impl FileRow {
         self.size_bytes.div_ceil(self.part_size_bytes.max(1))
     }
 
+    /// The number of its last part.
+    pub fn last_part(&self) -> u32 {
+        u32::try_from(self.part_count()).unwrap_or(u32::MAX)
+    }
+
     /// The length of part `number` (from 1), bytes; `None` when there is no such part.
     pub fn part_length(&self, number: u64) -> Option<u64> {
         let before = number.checked_sub(1)?.checked_mul(self.part_size_bytes)?;

@@ -1,8 +1,10 @@
 //! Stops, ends on the server, and crashes while files are sent.
 
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use claude_code_runner::local::hooks::{Fault, Gate};
+use claude_code_runner::sdk::wire::problem::{Problem, code};
 use claude_code_runner::sdk::wire::run::RunState;
 use uuid::Uuid;
 
@@ -189,6 +191,42 @@ fn crash_before_the_session_is_known_repeats_its_key() {
     let creates = world.hooks.requests_of("createUpload");
     assert_eq!(creates.len(), 4);
     assert_eq!(creates[0].header("Idempotency-Key"), creates[1].header("Idempotency-Key"));
+}
+
+/// The record of the set is lost with the runner that stored the message: refused, it goes again without its files,
+/// and every one of them is named (D-M3-12-7).
+#[test]
+fn a_refused_message_whose_record_is_lost_still_names_its_files() {
+    let losses: [(&str, fn(&Path)); 2] = [
+        ("removed", |record| std::fs::remove_file(record).unwrap()),
+        ("spoilt", |record| std::fs::write(record, [0; 300]).unwrap()),
+    ];
+    for (what, lose) in losses {
+        let mut world = World::without_runner(Setup::default());
+        limit(&world);
+        three(&world);
+        let gate = world.hooks.hold_next("createMessage");
+        let mut first = Killable::start(&world);
+        let (thread, run) = world.asks("Send them");
+        assert!(gate.reached(DEADLINE));
+        first.kill();
+        lose(&record(&world));
+        world.hooks.next("createMessage", Fault::Refuse(Problem::new(403, code::FEATURE_DISABLED), None));
+        world.start_runner();
+        completes(&world, run);
+        let lines: String =
+            NAMES.map(|name| format!("\n- `{name}`: not_attached (feature_disabled)")).concat();
+        let told = answer(&world, thread);
+        assert_eq!(told.content_md, format!("Three.\n\nAttachments not sent:{lines}"), "{what}");
+        assert!(told.attachments.is_empty(), "{what}");
+        nothing_left(&world);
+    }
+}
+
+/// The record of the only answer that is being sent.
+fn record(world: &World) -> PathBuf {
+    let found = every_file(&world.state().join("sessions"));
+    found.into_iter().find(|path| path.to_string_lossy().contains(".attach-")).unwrap()
 }
 
 /// C6-11: killed before and after every request of an answer, the next runner makes the missing steps only.
