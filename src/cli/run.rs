@@ -1,6 +1,7 @@
 //! `run`: the service. Configuration, log, signals, runner, exit code.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::exit::{self, Failure};
 use super::logging;
@@ -12,11 +13,11 @@ use crate::sys::{process, signals};
 /// Process id of the first process of a machine or container.
 const INIT: u32 = 1;
 
-/// Serves until a signal stops it.
+/// Serves until a signal stops it; `superseded_limit` as [`Runner::give_up_superseded_after`].
 ///
 /// # Errors
 /// Why it could not start, or gave up; exit codes of [`exit`].
-pub fn run(file: &Path) -> Result<u8, Failure> {
+pub fn run(file: &Path, superseded_limit: Option<Duration>) -> Result<u8, Failure> {
     let config = config::load(file).map_err(|faults| Failure::configuration(faults.to_string()))?;
     logging::install(&config.log);
     hide_memory();
@@ -26,7 +27,11 @@ pub fn run(file: &Path) -> Result<u8, Failure> {
     }
     check_credentials(&config)?;
     let workspaces = Workspaces::Root(config.runner.projects_root.clone());
-    let runner = Runner::new(config, workspaces, std::env::vars_os().collect()).map_err(|it| failure(&it))?;
+    let mut runner =
+        Runner::new(config, workspaces, std::env::vars_os().collect()).map_err(|it| failure(&it))?;
+    if let Some(limit) = superseded_limit {
+        runner = runner.give_up_superseded_after(limit);
+    }
     let signals = signals::spawn(runner.signal_sender()).map_err(|fault| no_signals(&fault))?;
     let result = runner.run();
     signals.stop();

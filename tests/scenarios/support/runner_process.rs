@@ -20,6 +20,14 @@ pub struct RunnerProcess {
 impl RunnerProcess {
     /// Starts `run` in `world`; it dies at the visit `at`, and lists its visits in `list`.
     pub fn start(world: &World, at: Option<&str>, list: Option<&Path>) -> RunnerProcess {
+        RunnerProcess::start_with(world, &[], |command| {
+            command.envs(at.map(|at| (crash::AT, at)));
+            command.envs(list.map(|list| (crash::LOG, list)));
+        })
+    }
+
+    /// Starts `run` in `world` with these words behind it, after `change` has had its say.
+    pub fn start_with(world: &World, words: &[&str], change: impl FnOnce(&mut Command)) -> RunnerProcess {
         let config = world.dir.join("runner.toml");
         private_file(&config, &world.config_text());
         let path = world.dir.join("runner.log");
@@ -29,13 +37,13 @@ impl RunnerProcess {
             .arg("run")
             .arg("--config")
             .arg(&config)
+            .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
         command.env_clear().envs([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("USER", "runner")]);
         command.env("HOME", world.dir.join("home"));
-        command.envs(at.map(|at| (crash::AT, at)));
-        command.envs(list.map(|list| (crash::LOG, list)));
+        change(&mut command);
         RunnerProcess { child: command.spawn().unwrap(), log: path }
     }
 
@@ -47,6 +55,16 @@ impl RunnerProcess {
     /// Whether it has died.
     pub fn has_died(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Waits until it has ended by itself and says how.
+    pub fn ends(&mut self) -> std::process::ExitStatus {
+        eventually("the runner has ended", || self.child.try_wait().unwrap())
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// Kills it as a crash would.
