@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::end::{Cause, End};
 use super::record::AnswerRecord;
-use super::turn::Turn;
+use super::turn::{Turn, post};
 use super::{Run, answer_files, title};
 use crate::attachments::attach_lines;
 use crate::attachments::delivery::refuses_attachments;
@@ -36,6 +36,8 @@ pub fn post(run: &mut Run, turn: &mut Turn, position: u32, text: &str) -> Result
     if split.paths.is_empty() {
         plain(run, position, &masked)
     } else {
+        // The upload shows in the document, which has one patch on its way at a time.
+        post::rest(run, turn)?;
         answer_files::post(run, position, &split)
     }
 }
