@@ -18,8 +18,8 @@ use crate::sdk::wire::problem::{Problem, code};
 pub enum Next {
     /// Send this one now.
     Send(Box<Pending>),
-    /// Look again at that moment.
-    Later(Time),
+    /// Look again after that time.
+    Later(Duration),
     /// Nothing waits.
     Nothing,
 }
@@ -30,11 +30,9 @@ pub enum Next {
 /// The outbox cannot be read.
 pub fn next(run: &Run) -> Result<Next, End> {
     let pending = run.store.pending(run.run_id).map_err(|fault| run.end_of_store(fault))?;
-    Ok(match pending.into_iter().next() {
-        None => Next::Nothing,
-        Some(first) if first.next_try > Time::now() => Next::Later(first.next_try),
-        Some(first) => Next::Send(Box::new(first)),
-    })
+    let Some(first) = pending.into_iter().next() else { return Ok(Next::Nothing) };
+    let wait = first.wait(Time::now());
+    Ok(if wait.is_zero() { Next::Send(Box::new(first)) } else { Next::Later(wait) })
 }
 
 /// Sends everything, however long it takes.
@@ -45,19 +43,13 @@ pub fn drain(run: &mut Run) -> Result<(), End> {
     loop {
         match next(run)? {
             Next::Nothing => return Ok(()),
-            Next::Later(moment) => run.pause(until(moment))?,
+            Next::Later(wait) => run.pause(wait)?,
             Next::Send(delivery) => {
                 let result = attempt(&run.bound, &delivery.delivery);
                 answered(run, &delivery, result)?;
             }
         }
     }
-}
-
-/// How long it is until `moment`.
-pub fn until(moment: Time) -> Duration {
-    let millis = moment.as_millis().saturating_sub(Time::now().as_millis());
-    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
 /// What follows from one attempt.

@@ -104,7 +104,7 @@ fn next(run: &mut Run, turn: &mut Turn) -> Result<(Option<Job>, Option<Duration>
     let patch = run.document.next_due().map(|due| due.saturating_duration_since(now));
     let delivery = match deliver::next(run)? {
         deliver::Next::Send(delivery) => return Ok((Some(Job::Deliver(delivery)), None)),
-        deliver::Next::Later(moment) => Some(deliver::until(moment)),
+        deliver::Next::Later(wait) => Some(wait),
         deliver::Next::Nothing => None,
     };
     Ok((None, patch.into_iter().chain(delivery).min()))

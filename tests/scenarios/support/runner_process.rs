@@ -32,8 +32,14 @@ impl RunnerProcess {
         private_file(&config, &world.config_text());
         let path = world.dir.join("runner.log");
         let log = File::options().append(true).create(true).open(&path).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_claude-code-runner"));
+        // The shell gives the process the usual mask, or the one of `start_without_mask`.
+        let mut command = Command::new("/bin/sh");
         command
+            .args([
+                "-c",
+                "umask ${RUNNER_MASK:-022}; exec \"$0\" \"$@\"",
+                env!("CARGO_BIN_EXE_claude-code-runner"),
+            ])
             .arg("run")
             .arg("--config")
             .arg(&config)
@@ -45,6 +51,11 @@ impl RunnerProcess {
         command.env("HOME", world.dir.join("home"));
         change(&mut command);
         RunnerProcess { child: command.spawn().unwrap(), log: path }
+    }
+
+    /// Starts `run` in `world` as a service manager without a mask does.
+    pub fn start_without_mask(world: &World) -> RunnerProcess {
+        RunnerProcess::start_with(world, &[], |command| drop(command.env("RUNNER_MASK", "000")))
     }
 
     /// Its process id.
