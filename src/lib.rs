@@ -48,6 +48,7 @@
 //! | signals | nothing | the signal iterator |
 //! | probe | nothing, short-lived | `claude --version` |
 //! | run-<id> | locks, child, stdin, stream offset, turn record, its own inbox connection | one `poll`, HTTP |
+//! | post-run-<id> | nothing: the request of a live turn that its run thread gave it | HTTP |
 //!
 //! Main never waits for the network. A stop reaches a run thread by its cancel, which shuts the run's HTTP
 //! client down and wakes its `poll`.

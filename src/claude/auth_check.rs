@@ -179,7 +179,8 @@ mod tests {
 
     #[test]
     fn evidence_is_the_contract_shape() {
-        let Decision::Start(proof) = decide(BillingMode::Organization, ApiKey) else { unreachable!() };
+        let decision = decide(BillingMode::Organization, ApiKey);
+        let Decision::Start(proof) = decision else { panic!("an API key proves organization") };
         let value = serde_json::to_value(proof).unwrap();
         assert_eq!(
             value,

@@ -7,6 +7,7 @@ mod commands;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::ArgMatches;
 use log::LevelFilter;
@@ -22,6 +23,8 @@ pub enum Invocation {
     Run {
         /// The configuration file.
         config: PathBuf,
+        /// In place of the usual five minutes of superseded polls.
+        superseded_limit: Option<Duration>,
     },
     /// `check-config`.
     CheckConfig(CheckOptions),
@@ -157,7 +160,10 @@ impl Stop {
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, Stop> {
     let matches = commands::program().try_get_matches_from(words).map_err(Stop::Words)?;
     match matches.subcommand() {
-        Some(("run", m)) => Ok(Invocation::Run { config: path(m, "config") }),
+        Some(("run", m)) => Ok(Invocation::Run {
+            config: path(m, "config"),
+            superseded_limit: m.get_one("superseded-limit-ms").copied().map(Duration::from_millis),
+        }),
         Some(("check-config", m)) => Ok(Invocation::CheckConfig(CheckOptions {
             config: path(m, "config"),
             json: m.get_flag("json"),

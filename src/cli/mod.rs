@@ -41,7 +41,7 @@ pub fn main() -> ExitCode {
     };
     panic_hook::install();
     exit::code(match invocation {
-        Invocation::Run { config } => run::run(&config),
+        Invocation::Run { config, superseded_limit } => run::run(&config, superseded_limit),
         Invocation::CheckConfig(options) => check_config::check_config(&options),
         Invocation::Local(options) => local::local(&options),
         Invocation::Ask(options) => ask::ask(&options),

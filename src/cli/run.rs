@@ -1,6 +1,7 @@
 //! `run`: the service. Configuration, log, signals, runner, exit code.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::exit::{self, Failure};
 use super::logging;
@@ -12,25 +13,34 @@ use crate::sys::{process, signals};
 /// Process id of the first process of a machine or container.
 const INIT: u32 = 1;
 
-/// Serves until a signal stops it.
+/// Serves until a signal stops it; `superseded_limit` as [`Runner::give_up_superseded_after`].
 ///
 /// # Errors
 /// Why it could not start, or gave up; exit codes of [`exit`].
-pub fn run(file: &Path) -> Result<u8, Failure> {
+pub fn run(file: &Path, superseded_limit: Option<Duration>) -> Result<u8, Failure> {
     let config = config::load(file).map_err(|faults| Failure::configuration(faults.to_string()))?;
     logging::install(&config.log);
     hide_memory();
-    if std::process::id() == INIT {
-        // Nobody collects the orphans of turns there (C2-07).
-        log::warn!("code=runs_as_process_1");
+    if let Some(code) = init_warning(std::process::id()) {
+        log::warn!("code={code}");
     }
     check_credentials(&config)?;
     let workspaces = Workspaces::Root(config.runner.projects_root.clone());
-    let runner = Runner::new(config, workspaces, std::env::vars_os().collect()).map_err(|it| failure(&it))?;
+    let mut runner =
+        Runner::new(config, workspaces, std::env::vars_os().collect()).map_err(|it| failure(&it))?;
+    if let Some(limit) = superseded_limit {
+        runner = runner.give_up_superseded_after(limit);
+    }
     let signals = signals::spawn(runner.signal_sender()).map_err(|fault| no_signals(&fault))?;
     let result = runner.run();
     signals.stop();
     result.map(|()| exit::OK).map_err(|fault| failure(&fault))
+}
+
+/// What is to be said of a runner that is process `pid`: nobody collects the orphans of turns where it is the first one
+/// (C2-07); a container needs an init of its own.
+fn init_warning(pid: u32) -> Option<&'static str> {
+    (pid == INIT).then_some("runs_as_process_1")
 }
 
 /// Keeps the memory with its secrets from other processes of the same user, turns among them.
@@ -100,6 +110,11 @@ fn cure(fault: &RunnerFault) -> &'static str {
 mod tests {
     use super::*;
     use crate::sdk::error::TransportError;
+
+    #[test]
+    fn c2_07_process_1_is_warned_of() {
+        assert_eq!([1, 2].map(init_warning), [Some("runs_as_process_1"), None]);
+    }
 
     #[test]
     fn every_fault_has_its_exit_code_and_a_cure() {

@@ -46,7 +46,7 @@ pub fn proxy(value: &DeValue<'_>) -> Result<String, Problem> {
 }
 
 /// Whether a host, without brackets, names this machine and nothing else.
-fn is_loopback(host: &str) -> bool {
+pub fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")
         || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
         || host.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback())

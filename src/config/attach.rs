@@ -16,32 +16,41 @@ pub const ROOT_RUNNER_TEMP: &str = "runner_temp";
 /// Every root name. A path is none, because it would be shared by every forum (D-M3-12-2).
 pub const ROOT_NAMES: [&str; 3] = [ROOT_PROJECT, ROOT_THREAD_INBOX, ROOT_RUNNER_TEMP];
 
-/// The patterns that every configured list must contain (M3-12 note 4 and R-33).
-pub const DEFAULT_DENIED_PATTERNS: &[&str] = &[
-    ".env*",
-    "*.pem",
-    "*.key",
-    "id_*",
-    ".netrc",
-    ".ssh",
-    ".claude",
-    ".config",
-    ".aws",
-    ".azure",
-    ".gnupg",
-    ".git",
-    ".git-credentials",
-    ".npmrc",
-    ".pypirc",
-    ".docker",
-    ".kube",
-    "*.p12",
-    "*.pfx",
-    "*.jks",
-    "*.kdbx",
-    "*.tfstate*",
-    "credentials*",
-];
+/// Makes the one list of mandatory patterns, as values and as the default of its key in TOML.
+macro_rules! mandatory_patterns {
+    ($($pattern:literal)*) => {
+        /// The patterns that every configured list must contain (M3-12 note 4 and R-33).
+        pub const DEFAULT_DENIED_PATTERNS: &[&str] = &[$($pattern),*];
+        /// The same list as the configuration file writes it.
+        pub const DEFAULT_DENIED_PATTERNS_TOML: &str = concat!("[\n", $("    \"", $pattern, "\",\n",)* "]");
+    };
+}
+
+mandatory_patterns! {
+    ".env*"
+    "*.pem"
+    "*.key"
+    "id_*"
+    ".netrc"
+    ".ssh"
+    ".claude"
+    ".config"
+    ".aws"
+    ".azure"
+    ".gnupg"
+    ".git"
+    ".git-credentials"
+    ".npmrc"
+    ".pypirc"
+    ".docker"
+    ".kube"
+    "*.p12"
+    "*.pfx"
+    "*.jks"
+    "*.kdbx"
+    "*.tfstate*"
+    "credentials*"
+}
 
 /// One root name.
 pub fn root_name(value: &DeValue<'_>) -> Result<String, Problem> {

@@ -3,7 +3,7 @@
 //! Must not read any value itself. The state directory is made here, but only for a file without faults.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::fault::Problem;
 use super::model::Config;
@@ -50,10 +50,23 @@ fn ca_file(path: &Path) -> Result<(), Problem> {
     if path.is_file() { Ok(()) } else { Err(Problem::NoFile) }
 }
 
-/// A state directory at or above the projects root would make every project a forbidden place (D-M3-12-2).
+/// A state directory at or above the projects root would make every project a forbidden place (D-M3-12-2); one
+/// below it could be named as a project, and its turn would write into the runner's own files.
 fn apart(state: &Path, root: &Path) -> Result<(), Problem> {
-    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if real(root).starts_with(real(state)) { Err(Problem::StateAboveProjects) } else { Ok(()) }
+    let (state, root) = (real(state), real(root));
+    if root.starts_with(&state) {
+        Err(Problem::StateAboveProjects)
+    } else if state.starts_with(&root) {
+        Err(Problem::StateBelowProjects)
+    } else {
+        Ok(())
+    }
+}
+
+/// The path without links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let of = |above: &Path| Some(fs::canonicalize(above).ok()?.join(path.strip_prefix(above).ok()?));
+    path.ancestors().find_map(of).unwrap_or_else(|| path.to_owned())
 }
 
 fn state_dir(path: &Path, may_create: bool) -> Result<(), Problem> {

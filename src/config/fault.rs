@@ -2,15 +2,17 @@
 //!
 //! Must not know how a value is read. Invariant: no variant holds text of the file, so none can be printed.
 
-use std::fmt;
+use std::{fmt, io};
 
 use crate::sys::private::DirFault;
 
 /// What is wrong at one place, and in its `Display` what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The file cannot be read.
-    Unreadable,
+    /// The system does not let the file be read, and why.
+    Unreadable(io::ErrorKind),
+    /// What has the file's name is a directory, a FIFO or another thing that is no regular file.
+    NoRegularFile,
     /// The file is longer than a configuration file may be.
     FileTooLong,
     /// The file is not UTF-8.
@@ -81,6 +83,8 @@ pub enum Problem {
     RootOfAll,
     /// The state directory is the projects root or lies above it.
     StateAboveProjects,
+    /// The state directory lies below the projects root, where a turn could have it as its project.
+    StateBelowProjects,
     /// The state directory cannot be created.
     CannotCreate,
     /// The state directory is not private.
@@ -91,7 +95,8 @@ impl Problem {
     /// Stable code for scripts and logs.
     pub fn code(&self) -> &'static str {
         match self {
-            Problem::Unreadable => "config_unreadable",
+            Problem::Unreadable(_) => "config_unreadable",
+            Problem::NoRegularFile => "config_no_file",
             Problem::FileTooLong => "config_too_long",
             Problem::NotText => "config_not_text",
             Problem::Syntax => "config_syntax",
@@ -127,6 +132,7 @@ impl Problem {
             Problem::NoFile => "no_file",
             Problem::RootOfAll => "root_of_all",
             Problem::StateAboveProjects => "state_above_projects",
+            Problem::StateBelowProjects => "state_below_projects",
             Problem::CannotCreate => "cannot_create",
             Problem::Directory(fault) => fault.code(),
         }
@@ -134,7 +140,8 @@ impl Problem {
 
     fn advice(&self) -> &'static str {
         match self {
-            Problem::Unreadable => "the file cannot be read; check its path and its permissions",
+            Problem::Unreadable(_) => "the file cannot be read ",
+            Problem::NoRegularFile => "this is no regular file; name the configuration file",
             Problem::FileTooLong => "the file is too long for a configuration; name the right file",
             Problem::NotText => "the file is not UTF-8 text; save it as UTF-8",
             Problem::Syntax => "this is not TOML; correct the line or the one before it",
@@ -170,6 +177,9 @@ impl Problem {
             Problem::NoFile => "the file does not exist; create it or name another",
             Problem::RootOfAll => "the root of the file system cannot be the projects root; name a directory",
             Problem::StateAboveProjects => "the state directory must not be or contain the projects root",
+            Problem::StateBelowProjects => {
+                "the state directory must not lie below the projects root; name another"
+            }
             Problem::CannotCreate => "the directory cannot be created; create it with mode 0700",
             Problem::Directory(_) => "",
         }
@@ -184,6 +194,7 @@ impl fmt::Display for Problem {
                 out.write_str(text)
             }
             Problem::PatternMissing(pattern) => out.write_str(pattern),
+            Problem::Unreadable(kind) => write!(out, "({kind}); check its path and its permissions"),
             Problem::Directory(fault) => fault.fmt(out),
             _ => Ok(()),
         }
@@ -195,8 +206,8 @@ impl fmt::Display for Problem {
 pub struct Fault {
     /// The file as it was named to the loader.
     pub file: String,
-    /// Line, counted from 1; of a missing key the line of its section.
-    pub line: usize,
+    /// Line, counted from 1; of a missing key the line of its section; none for a file that was not read.
+    pub line: Option<usize>,
     /// The full key, empty for a fault of the text itself.
     pub key: String,
     /// What is wrong.
@@ -205,7 +216,10 @@ pub struct Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}:{}: ", self.file, self.line)?;
+        match self.line {
+            Some(line) => write!(out, "{}:{line}: ", self.file)?,
+            None => write!(out, "{}: ", self.file)?,
+        }
         if !self.key.is_empty() {
             write!(out, "{}: ", self.key)?;
         }
@@ -218,9 +232,9 @@ impl fmt::Display for Fault {
 pub struct Faults(pub Vec<Fault>);
 
 impl Faults {
-    /// The one fault of a file that has no lines to point at.
-    pub(super) fn of_file(file: String, problem: Problem) -> Faults {
-        Faults(vec![Fault { file, line: 1, key: String::new(), problem }])
+    /// The one fault of a file that cannot be read as lines, and the line where that shows.
+    pub(super) fn of_file(file: String, (problem, line): (Problem, Option<usize>)) -> Faults {
+        Faults(vec![Fault { file, line, key: String::new(), problem }])
     }
 
     /// Stable code of the first fault.

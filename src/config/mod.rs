@@ -21,9 +21,12 @@ pub mod values;
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use nix::libc::O_NONBLOCK;
 
 pub use attach::{DEFAULT_DENIED_PATTERNS, ROOT_NAMES};
 pub use fault::{Fault, Faults, Problem};
@@ -64,14 +67,21 @@ pub fn parse(text: &str, file_name: &str) -> Result<Config, Faults> {
     document.finish(config)
 }
 
-fn read(path: &Path) -> Result<String, Problem> {
-    let mut bytes = Vec::new();
-    let read = |bytes: &mut Vec<u8>| -> io::Result<usize> {
-        File::open(path)?.take(FILE_SIZE_LIMIT + 1).read_to_end(bytes)
-    };
-    read(&mut bytes).map_err(|_| Problem::Unreadable)?;
-    if bytes.len() as u64 > FILE_SIZE_LIMIT {
-        return Err(Problem::FileTooLong);
+/// The text of a regular file of bounded length, or what is wrong and on which line.
+fn read(path: &Path) -> Result<String, (Problem, Option<usize>)> {
+    let refused = |fault: io::Error| (Problem::Unreadable(fault.kind()), None);
+    // Non-blocking, so that a FIFO in the file's place holds nobody.
+    let file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path).map_err(refused)?;
+    if !file.metadata().map_err(refused)?.is_file() {
+        return Err((Problem::NoRegularFile, None));
     }
-    String::from_utf8(bytes).map_err(|_| Problem::NotText)
+    let mut bytes = Vec::new();
+    file.take(FILE_SIZE_LIMIT + 1).read_to_end(&mut bytes).map_err(refused)?;
+    if bytes.len() as u64 > FILE_SIZE_LIMIT {
+        return Err((Problem::FileTooLong, None));
+    }
+    String::from_utf8(bytes).map_err(|fault| {
+        let good = &fault.as_bytes()[..fault.utf8_error().valid_up_to()];
+        (Problem::NotText, Some(memchr::memchr_iter(b'\n', good).count() + 1))
+    })
 }

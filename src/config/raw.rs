@@ -174,7 +174,7 @@ impl<'t> Document<'t> {
     /// What follows from broken text on the same line is no news.
     fn note(&mut self, line: usize, key: String, problem: Problem) {
         if key.is_empty() || !self.source.broken.contains_key(&line) {
-            self.faults.push(Fault { file: self.source.file.clone(), line, key, problem });
+            self.faults.push(Fault { file: self.source.file.clone(), line: Some(line), key, problem });
         }
     }
 

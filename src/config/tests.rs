@@ -292,7 +292,10 @@ fn broken_text_is_reported_by_line_beside_the_other_faults() {
     let text = example().replace("\nstop_grace = \"10s\"", "\nstop_grace = \"10s");
     let line = text.lines().position(|line| line.starts_with("stop_grace")).unwrap() + 1;
     let found = parse(&text, FILE).unwrap_err().0;
-    assert!(found.iter().any(|fault| fault.line == line && fault.problem == Problem::Syntax), "{found:?}");
+    assert!(
+        found.iter().any(|fault| fault.line == Some(line) && fault.problem == Problem::Syntax),
+        "{found:?}"
+    );
     let doubled = format!("{}level = \"info\"\n", example());
     assert_eq!(faults(&doubled), [(String::new(), "duplicate_key")]);
     let both = format!("broken\n{}", with("runner.stop_grace", "\"soon\""));
@@ -351,6 +354,8 @@ fn test_config_paths() {
         (root.clone(), root.clone(), vec!["state_above_projects"]),
         (home.join("link"), root.clone(), vec!["state_above_projects"]),
         (root.clone(), home.path().to_owned(), vec!["state_above_projects"]),
+        (root.clone(), root.join("state"), vec!["state_below_projects"]),
+        (root.clone(), home.join("link/website/state"), vec!["state_below_projects"]),
         (root.clone(), home.join("file"), vec!["not_a_directory"]),
         (root.clone(), home.join("file/below"), vec!["not_a_directory"]),
     ];
@@ -366,9 +371,20 @@ fn test_config_files_that_are_none() {
     let home = TempDir::new().unwrap();
     let path = home.join(FILE);
     assert_eq!(codes_of(&path), ["config_unreadable"]);
-    assert_eq!(codes_of(home.path()), ["config_unreadable"]);
-    fs::write(&path, b"\xff").unwrap();
+    assert_eq!(codes_of(home.path()), ["config_no_file"]);
+    let shown = load(&path).unwrap_err().to_string();
+    assert_eq!(
+        shown,
+        format!(
+            "{}: the file cannot be read (entity not found); check its path and its permissions",
+            path.display()
+        )
+    );
+    nix::unistd::mkfifo(&home.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert_eq!(codes_of(&home.join("fifo")), ["config_no_file"]);
+    fs::write(&path, b"[runner]\n# \xc3\xa4\nserver_url = \"\xff\"\n").unwrap();
     assert_eq!(codes_of(&path), ["config_not_text"]);
+    assert!(load(&path).unwrap_err().to_string().starts_with(&format!("{}:3: ", path.display())));
     fs::write(&path, vec![b'#'; FILE_SIZE_LIMIT as usize + 1]).unwrap();
     assert_eq!(codes_of(&path), ["config_too_long"]);
 }

@@ -7,13 +7,18 @@ use uuid::Uuid;
 
 use super::end::{Cause, End};
 use super::record::AnswerRecord;
-use super::turn::Turn;
+use super::turn::{Turn, post};
 use super::{Run, answer_files, title};
 use crate::attachments::attach_lines;
 use crate::attachments::delivery::refuses_attachments;
 use crate::sdk::outbox::{Delivery, Outcome};
 use crate::sdk::wire::message::MessageCreate;
 use crate::sdk::wire::problem::Problem;
+
+/// What the person reads when the server does not take the answer (R-25): it is not split (M2-34 note 14), but
+/// the session has it.
+const NOT_TAKEN: &str = "The agent answered, but the chat server did not accept the answer; most likely it is too \
+     long for one message. Nothing was lost: write again and ask for a shorter answer, or for the text in a file.";
 
 /// Posts the answer at `position`, whose text the CLI printed as `text`.
 ///
@@ -35,6 +40,8 @@ pub fn post(run: &mut Run, turn: &mut Turn, position: u32, text: &str) -> Result
     if split.paths.is_empty() {
         plain(run, position, &masked)
     } else {
+        // The upload shows in the document, which has one patch on its way at a time.
+        post::rest(run, turn)?;
         answer_files::post(run, position, &split)
     }
 }
@@ -125,7 +132,7 @@ pub fn settled(run: &mut Run, key: Uuid) -> Result<(), End> {
 }
 
 /// The server refused the message with `key` for good: without its files it may still go; anything else ends
-/// the run (R-28). The runner's own sentences are only logged.
+/// the run with a sentence (R-28, R-25). The runner's own sentences are only logged.
 ///
 /// # Errors
 /// [`Cause::AnswerRefused`], or a fault of the state directory.
@@ -135,7 +142,7 @@ pub fn refused(run: &mut Run, key: Uuid, body: &MessageCreate, problem: &Problem
         return answer_files::send_without(run, answer.position, body, problem);
     }
     settled(run, key)?;
-    Err(End::by(Cause::AnswerRefused))
+    Err(End::by(Cause::AnswerRefused).telling(NOT_TAKEN))
 }
 
 /// Gives the answer at `position` another key, for a message with another body.

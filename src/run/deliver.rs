@@ -5,45 +5,59 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::end::{Cause, End};
 use super::{Run, answer};
-use crate::sdk::bound::RunError;
+use crate::sdk::bound::{Bound, RunError};
 use crate::sdk::outbox::{Delivery, Outcome, Pending};
 use crate::sdk::wire::Time;
 use crate::sdk::wire::problem::{Problem, code};
 
-/// Sends what is due. Gives the moment of the next attempt while something waits, `None` when nothing does.
+/// What of the outbox comes next.
+pub enum Next {
+    /// Send this one now.
+    Send(Box<Pending>),
+    /// Look again after that time.
+    Later(Duration),
+    /// Nothing waits.
+    Nothing,
+}
+
+/// What of the run's outbox comes next; only its first delivery may be sent.
 ///
 /// # Errors
-/// The end that was asked for meanwhile, that the server decided, or that a refused answer means.
-pub fn pump(run: &mut Run) -> Result<Option<Time>, End> {
-    loop {
-        let pending = run.store.pending(run.run_id).map_err(|fault| run.end_of_store(fault))?;
-        let Some(next) = pending.into_iter().next() else { return Ok(None) };
-        if next.next_try > Time::now() {
-            return Ok(Some(next.next_try));
-        }
-        if let Some(later) = send(run, &next)? {
-            return Ok(Some(later));
-        }
-    }
+/// The outbox cannot be read.
+pub fn next(run: &Run) -> Result<Next, End> {
+    let pending = run.store.pending(run.run_id).map_err(|fault| run.end_of_store(fault))?;
+    let Some(first) = pending.into_iter().next() else { return Ok(Next::Nothing) };
+    let wait = first.wait(Time::now());
+    Ok(if wait.is_zero() { Next::Send(Box::new(first)) } else { Next::Later(wait) })
 }
 
 /// Sends everything, however long it takes.
 ///
 /// # Errors
-/// As [`pump`].
+/// The end that was asked for meanwhile, that the server decided, or that a refused answer means.
 pub fn drain(run: &mut Run) -> Result<(), End> {
-    while let Some(next) = pump(run)? {
-        let wait = next.as_millis().saturating_sub(Time::now().as_millis());
-        run.pause(Duration::from_millis(u64::try_from(wait).unwrap_or(0)))?;
+    loop {
+        match next(run)? {
+            Next::Nothing => return Ok(()),
+            Next::Later(wait) => run.pause(wait)?,
+            Next::Send(delivery) => {
+                let result = attempt(&run.bound, &delivery.delivery);
+                answered(run, &delivery, result)?;
+            }
+        }
     }
-    Ok(())
 }
 
-/// One attempt. `Some`: it failed and may be made again at that moment.
-fn send(run: &mut Run, next: &Pending) -> Result<Option<Time>, End> {
-    match attempt(run, &next.delivery) {
+/// What follows from one attempt.
+///
+/// # Errors
+/// As [`drain`].
+pub fn answered(run: &mut Run, next: &Pending, result: Result<Value, RunError>) -> Result<(), End> {
+    match result {
         Ok(answer) => settle(run, next, &Outcome::Delivered(answer)),
         Err(RunError::Problem(problem)) => refused(run, next, *problem),
         Err(RunError::Hold(_) | RunError::Transport(_)) => wait(run, next),
@@ -55,28 +69,32 @@ fn send(run: &mut Run, next: &Pending) -> Result<Option<Time>, End> {
     }
 }
 
-fn attempt(run: &Run, delivery: &Delivery) -> Result<serde_json::Value, RunError> {
+/// One attempt; its answer as JSON.
+///
+/// # Errors
+/// As the request.
+pub fn attempt(bound: &Bound, delivery: &Delivery) -> Result<Value, RunError> {
     match delivery {
         Delivery::Message { thread_id, body } => {
-            let created = run.bound.create_message(*thread_id, body)?;
+            let created = bound.create_message(*thread_id, body)?;
             Ok(serde_json::to_value(created).unwrap_or_default())
         }
-        Delivery::Finish(finish) => run.bound.finish_run(finish).map(|_| serde_json::Value::Null),
+        Delivery::Finish(finish) => bound.finish_run(finish).map(|_| Value::Null),
         Delivery::Followup { followup_id, state } => {
-            run.bound.report_followup(*followup_id, *state).map(|()| serde_json::Value::Null)
+            bound.report_followup(*followup_id, *state).map(|()| Value::Null)
         }
     }
 }
 
-fn settle(run: &mut Run, next: &Pending, outcome: &Outcome) -> Result<Option<Time>, End> {
+fn settle(run: &mut Run, next: &Pending, outcome: &Outcome) -> Result<(), End> {
     run.store.settle(next.key, outcome).map_err(|fault| run.end_of_store(fault))?;
     if matches!(next.delivery, Delivery::Message { .. }) {
         answer::settled(run, next.key)?;
     }
-    Ok(None)
+    Ok(())
 }
 
-fn refused(run: &mut Run, next: &Pending, problem: Problem) -> Result<Option<Time>, End> {
+fn refused(run: &mut Run, next: &Pending, problem: Problem) -> Result<(), End> {
     log::warn!("code=delivery_refused run={} problem={}", run.run_id, problem.code);
     // A finished run, or a follow-up with another final state, is told once: the server knows better.
     let known = problem.is(code::INVALID_STATE_TRANSITION);
@@ -90,15 +108,15 @@ fn refused(run: &mut Run, next: &Pending, problem: Problem) -> Result<Option<Tim
             log::error!("code=report_refused run={} problem={}", run.run_id, problem.code);
         }
     }
-    Ok(None)
+    Ok(())
 }
 
-fn wait(run: &mut Run, next: &Pending) -> Result<Option<Time>, End> {
+fn wait(run: &mut Run, next: &Pending) -> Result<(), End> {
     let now = Time::now();
     let age = u128::try_from(now.as_millis().saturating_sub(next.stored_at.as_millis())).unwrap_or(0);
     if age > run.shared.config.adapter.max_event_age.as_millis() {
         log::error!("code=delivery_given_up run={}", run.run_id);
         return settle(run, next, &Outcome::Dropped);
     }
-    run.store.attempt_failed(next.key, now).map(Some).map_err(|fault| run.end_of_store(fault))
+    run.store.attempt_failed(next.key, now).map(|_| ()).map_err(|fault| run.end_of_store(fault))
 }

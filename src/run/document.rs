@@ -8,6 +8,22 @@ use super::live_box;
 use crate::sdk::bound::{Bound, RunError, current_version};
 use crate::sdk::patch::{PatchFault, RunPatcher};
 use crate::sdk::wire::problem::code;
+use crate::sdk::wire::run::{RunPatch, Versioned};
+
+/// How often the last patches of a run are made again on top of another version: somebody who writes all the time
+/// must not keep a run from ending.
+const MOST_CONFLICTS: u32 = 3;
+
+/// How a patch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// The server has it.
+    Taken,
+    /// The document has another version than the patch; the next one is made for that.
+    OtherVersion,
+    /// It did not get through, or nobody knows; it is kept.
+    Failed,
+}
 
 /// The run document. A patch that cannot be sent is kept and sent later; it never ends a run.
 pub struct Document {
@@ -47,28 +63,50 @@ impl Document {
         self.ended
     }
 
-    /// Sends what is due. Once, and once more from the version the server names.
-    pub fn flush(&mut self, bound: &Bound, now: Instant) {
-        for _ in 0..2 {
-            let Some(patch) = self.patcher.due(now) else { return };
-            match bound.patch_run(&patch) {
-                Ok(answer) => return self.patcher.sent(answer.version),
-                Err(RunError::Problem(problem)) if problem.is(code::BASE_VERSION_CONFLICT) => {
-                    self.patcher.conflict(current_version(&problem).unwrap_or_default());
-                }
-                Err(error) => {
-                    self.ended |= matches!(error, RunError::Ended);
-                    log::debug!("code=patch_failed error={}", error.code());
-                    return self.patcher.failed();
-                }
+    /// The patch that is due at `now`, if there is one. Until its end is told by [`Document::answered`] there
+    /// is no other.
+    pub fn due(&mut self, now: Instant) -> Option<RunPatch> {
+        self.patcher.due(now)
+    }
+
+    /// How the patch ended.
+    pub fn answered(&mut self, result: Result<Versioned, RunError>) -> Answered {
+        match result {
+            Ok(answer) => {
+                self.patcher.sent(answer.version);
+                Answered::Taken
+            }
+            Err(RunError::Problem(problem)) if problem.is(code::BASE_VERSION_CONFLICT) => {
+                self.patcher.conflict(current_version(&problem).unwrap_or_default());
+                Answered::OtherVersion
+            }
+            Err(error) => {
+                self.ended |= matches!(error, RunError::Ended);
+                log::debug!("code=patch_failed error={}", error.code());
+                self.patcher.failed();
+                Answered::Failed
             }
         }
     }
 
-    /// Sends everything now, whatever the interval, before the run ends.
+    /// Sends what is due, and waits for the answer.
+    pub fn flush(&mut self, bound: &Bound, now: Instant) {
+        if let Some(patch) = self.due(now) {
+            self.answered(bound.patch_run(&patch));
+        }
+    }
+
+    /// Sends everything now, whatever the interval, before the run ends; once more from each version that the
+    /// server names, but not for ever.
     pub fn flush_all(&mut self, bound: &Bound) {
-        let later = self.next_due();
-        self.flush(bound, later.unwrap_or_else(Instant::now));
+        let mut conflicts = 0;
+        while let Some(patch) = self.patcher.flush(Instant::now()) {
+            match self.answered(bound.patch_run(&patch)) {
+                Answered::Taken => {}
+                Answered::OtherVersion if conflicts < MOST_CONFLICTS => conflicts += 1,
+                Answered::OtherVersion | Answered::Failed => return,
+            }
+        }
     }
 }
 

@@ -328,7 +328,7 @@ pub const ROWS: &[Row] = &[
         Cause::NoResult,
         "no_result",
         failed(reason::RUNTIME_ERROR),
-        "The CLI ended without a result; see the run's stderr file in the state directory.",
+        "The CLI ended without a result (exit 0 with text completes instead); see the run's stderr file in the state directory.",
     ),
     row(Cause::RuntimeError, "runtime_error", failed(reason::RUNTIME_ERROR), "The CLI reported an error."),
     row(
@@ -371,7 +371,7 @@ pub const ROWS: &[Row] = &[
         Cause::AnswerRefused,
         "answer_refused",
         failed(reason::ADAPTER_ERROR),
-        "The server refused the answer, for example because it is too long.",
+        "The server refused the answer, for example because it is too long; the person was told to ask for a shorter one.",
     ),
     row(
         Cause::StateFault,

@@ -91,13 +91,18 @@ fn tell(run: &mut Run, mut end: End) -> Result<(), End> {
             finish_with_own_client(run);
         }
         match conclude(run, &end) {
-            Err(other) if other.cause != end.cause && replaces(&other) && !end_is_known(&end) => {
+            Err(other) if takes_its_place(&other, &end) => {
                 log::info!("code=end_replaced run={} by={}", run.run_id, other.cause.row().code);
                 end = other;
             }
             told => return told,
         }
     }
+}
+
+/// Whether `other`, found while `end` was being told, is how the run ended.
+pub fn takes_its_place(other: &End, end: &End) -> bool {
+    other.cause != end.cause && replaces(other) && !end_is_known(end)
 }
 
 /// The server knows the end already: there is nobody to tell another one.

@@ -5,7 +5,6 @@
 
 use std::time::Instant;
 
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::courier::Job;
@@ -23,6 +22,7 @@ use crate::sdk::wire::Time;
 use crate::sdk::wire::event::{
     AgentConfigChanged, AgentFollowup, AgentInvocation, Event, PollAnswer, RunCancelRequested, kind,
 };
+use crate::sdk::wire::raw::RawJson;
 use crate::sdk::wire::run::{BillingMode, FollowupState, RunFinish, RunInfo, RunState};
 
 /// Longest part of an unknown event type that is logged.
@@ -52,7 +52,7 @@ impl Runner {
         let was_empty = answer.events.is_empty();
         let before = self.position;
         for raw in answer.events {
-            match serde_json::from_value::<Event>(raw.clone()) {
+            match raw.read::<Event>() {
                 // A position below zero is none: one in a list of acknowledgements makes the whole list invalid.
                 Ok(event) if event.seq >= 0 => {
                     self.position = self.position.max(Some(event.seq));
@@ -98,8 +98,8 @@ impl Runner {
     }
 
     /// An event that is no event: acknowledged when it has a position, so that it blocks nobody (C7-03).
-    fn set_aside(&mut self, raw: &Value) {
-        let seq = raw.get("seq").and_then(Value::as_i64).filter(|seq| *seq >= 0);
+    fn set_aside(&mut self, raw: &RawJson) {
+        let seq = raw.member::<i64>("seq").filter(|seq| *seq >= 0);
         log::warn!("code=event_malformed seq={}", seq.unwrap_or_default());
         if let Some(seq) = seq {
             self.position = self.position.max(Some(seq));
@@ -109,7 +109,7 @@ impl Runner {
 
     fn on_invocation(&mut self, event: Event) -> Result<Handled, StoreError> {
         let at = EventRef::from(&event);
-        let Ok(invocation) = serde_json::from_value::<AgentInvocation>(event.payload.clone()) else {
+        let Ok(invocation) = event.payload.read::<AgentInvocation>() else {
             return self.unreadable_invocation(&at, &event.payload);
         };
         let Some(verifier) = &self.verifier else { return Ok(Handled::Left) };
@@ -125,9 +125,9 @@ impl Runner {
 
     /// An invocation that does not fit the contract: its run is ended when it can be told which one it is. One
     /// without a token fails the first point of the token's check.
-    fn unreadable_invocation(&mut self, at: &EventRef, payload: &Value) -> Result<Handled, StoreError> {
-        let run_id = payload.get("run_id").and_then(Value::as_str).and_then(|id| Uuid::parse_str(id).ok());
-        let has_token = payload.get("invocation_token").is_some_and(Value::is_string);
+    fn unreadable_invocation(&mut self, at: &EventRef, payload: &RawJson) -> Result<Handled, StoreError> {
+        let run_id = payload.member::<Uuid>("run_id");
+        let has_token = payload.member::<String>("invocation_token").is_some();
         match run_id {
             Some(run_id) if has_token => self.refuse(at, run_id, Cause::EventMalformed),
             Some(run_id) => self.refuse(at, run_id, Cause::InvalidToken),
@@ -179,7 +179,7 @@ impl Runner {
 
     fn on_cancel_requested(&mut self, event: &Event) -> Result<Handled, StoreError> {
         let at = EventRef::from(event);
-        let Ok(request) = serde_json::from_value::<RunCancelRequested>(event.payload.clone()) else {
+        let Ok(request) = event.payload.read::<RunCancelRequested>() else {
             return self.malformed(&at);
         };
         let open = self.store.store_stop(&at, request.run_id, &request.reason)?;
@@ -196,7 +196,7 @@ impl Runner {
 
     fn on_followup(&mut self, event: &Event) -> Result<Handled, StoreError> {
         let at = EventRef::from(event);
-        let Ok(followup) = serde_json::from_value::<AgentFollowup>(event.payload.clone()) else {
+        let Ok(followup) = event.payload.read::<AgentFollowup>() else {
             return self.malformed(&at);
         };
         self.store.store_followup(&at, &followup)?;
@@ -242,7 +242,7 @@ impl Runner {
 
     fn on_config_changed(&mut self, event: &Event) -> Result<Handled, StoreError> {
         let at = EventRef::from(event);
-        let Ok(changed) = serde_json::from_value::<AgentConfigChanged>(event.payload.clone()) else {
+        let Ok(changed) = event.payload.read::<AgentConfigChanged>() else {
             return self.malformed(&at);
         };
         self.store.mark_event_handled(&at)?;

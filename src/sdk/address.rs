@@ -4,6 +4,8 @@
 
 use ureq::http::Uri;
 
+use crate::config::address::is_loopback;
+
 /// Path below the server's base where discovery lives (contract, "Discovery and identity").
 pub const DISCOVERY_PATH: &str = "/.well-known/agent-server";
 
@@ -34,7 +36,7 @@ impl Address {
             _ => return None,
         };
         let host = uri.host()?.to_ascii_lowercase();
-        if host.is_empty() || (!https && !is_loopback(&host)) {
+        if host.is_empty() || (!https && !is_loopback(host.trim_matches(['[', ']']))) {
             return None;
         }
         let port = uri.port_u16().unwrap_or(if https { 443 } else { 80 });
@@ -67,12 +69,6 @@ impl Address {
         }
         self
     }
-}
-
-/// Whether `host` names this machine itself.
-fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    bare == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// `?name=value&...` with every value percent-encoded; empty for no pairs.

@@ -212,7 +212,8 @@ impl Client {
         let mut operation = Operation::get(format!("/gateway/events{}", query(&pairs)));
         operation.timing = Timing::Poll(wait);
         operation.attempts = Some(1);
-        self.call(&operation, None)
+        // A byte that is no UTF-8 is a fault of the event that holds it, not of the whole answer.
+        self.call_lossy(&operation)
     }
 
     /// `ackEvents`.

@@ -179,7 +179,7 @@ fn final_problems_keep_code_and_reason_and_count_by_status_without_a_body() {
 }
 
 #[test]
-fn retry_after_waits_end_at_shutdown() {
+fn c6_07_retry_after_waits_end_at_shutdown() {
     let values = [vec!["9999999999"], vec!["18446744073709551616"], vec!["Thu, 01 Jan 2099 00:00:00 GMT"]];
     for value in values {
         let headers = value.iter().map(|text| ("retry-after", (*text).to_owned())).collect();
@@ -195,7 +195,7 @@ fn retry_after_waits_end_at_shutdown() {
 }
 
 #[test]
-fn bad_retry_after_values_fall_back_to_the_own_backoff() {
+fn c6_07_bad_retry_after_values_fall_back_to_the_own_backoff() {
     let values =
         [vec!["-5"], vec!["1.5"], vec![""], vec!["Fri, 31 Dec 1999 23:59:59 GMT"], vec!["200", "100"]];
     for value in values {
@@ -437,7 +437,7 @@ fn a_proxy_is_used_only_when_configured() {
 }
 
 #[test]
-fn a_connection_that_the_server_closed_while_idle_is_no_failure() {
+fn c6_09_a_connection_that_the_server_closed_while_idle_is_no_failure() {
     let body = me().to_string();
     let closing = || {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
@@ -450,4 +450,22 @@ fn a_connection_that_the_server_closed_while_idle_is_no_failure() {
     let mut connections: Vec<usize> = server.seen.try_iter().map(|seen| seen.connection).collect();
     connections.dedup();
     assert_eq!(connections.len(), requests, "a closed connection took a second request");
+}
+
+/// The server closes at the moment of reuse, with the request on its way: the next attempt carries the same key and
+/// bytes, so nothing happens twice. The variant: it closes all it has and another one answers at the address.
+#[test]
+fn c6_09_a_request_into_a_closing_connection_is_repeated_unchanged() {
+    for rounds in 1..=20 {
+        let cut = || Step::Raw(Vec::new());
+        let server = TestServer::start(vec![answer(200, me()), cut(), empty(204)]);
+        let client = server.client();
+        client.get_me().unwrap();
+        client.ack_events(&acks()).unwrap();
+        server.next_request();
+        let (first, second) = (server.next_request(), server.next_request());
+        assert_eq!((&first.target, &first.body), (&second.target, &second.body), "round {rounds}");
+        assert_ne!(first.connection, second.connection);
+        assert!(server.saw_no_more());
+    }
 }

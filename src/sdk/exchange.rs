@@ -163,6 +163,13 @@ impl Client {
         })
     }
 
+    /// The same for an answer in which a byte that is no UTF-8 becomes a replacement character.
+    pub(super) fn call_lossy<T: DeserializeOwned>(&self, operation: &Operation<'_>) -> ApiResult<T> {
+        self.exchange(operation, None, |body| {
+            serde_json::from_str(&String::from_utf8_lossy(body)).map_err(|_| TransportError::Garbage)
+        })
+    }
+
     /// Runs an operation whose answer carries nothing. A page of something else in between is no answer.
     pub(super) fn call_empty(&self, operation: &Operation<'_>, token: Option<&str>) -> ApiResult<()> {
         self.exchange(operation, token, |body| {

@@ -72,6 +72,16 @@ pub struct Pending {
     pub stored_at: Time,
 }
 
+impl Pending {
+    /// How long it is until the next attempt, seen at `now`. A moment that is further away than any wait was set by a
+    /// clock that has been set back since, and is no reason to wait (C7-09).
+    pub fn wait(&self, now: Time) -> Duration {
+        let millis = self.next_try.as_millis().saturating_sub(now.as_millis());
+        let wait = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+        if wait > LONGEST_WAIT { Duration::ZERO } else { wait }
+    }
+}
+
 /// The wait after `attempts` failed attempts: doubles from [`FIRST_WAIT`] to [`LONGEST_WAIT`].
 pub fn next_wait(attempts: u32) -> Duration {
     let doublings = attempts.saturating_sub(1);
@@ -272,6 +282,21 @@ mod tests {
             let pending = store.pending(id(1)).unwrap().remove(0);
             assert_eq!((pending.attempts, pending.next_try.as_millis()), (attempts, millis));
         }
+    }
+
+    #[test]
+    fn c7_09_a_clock_that_was_set_back_delays_nothing() {
+        let place = Place::new();
+        let mut store = place.open();
+        store.put(id(1), id(30), &message("one")).unwrap();
+        let now = Time::from_millis(10_000_000);
+        store.attempt_failed(id(30), now).unwrap();
+        let pending = store.pending(id(1)).unwrap().remove(0);
+        let back = |millis: i64| pending.wait(Time::from_millis(now.as_millis() - millis));
+        assert_eq!(back(0), Duration::from_secs(1));
+        assert_eq!(back(2_000), Duration::from_secs(3), "a second more or less is no jump");
+        assert_eq!(back(3_600_000), Duration::ZERO, "an hour is");
+        assert_eq!(back(-3_600_000), Duration::ZERO);
     }
 
     #[test]

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn retry_after_is_clamped_and_bad_values_fall_back() {
+    fn c6_07_retry_after_is_clamped_and_bad_values_fall_back() {
         let now: Time = serde_json::from_value("2026-01-02T03:04:05.000Z".into()).unwrap();
         let seconds = |n| Some(Duration::from_secs(n));
         let rows = [

@@ -141,7 +141,7 @@ fn a_signature_of_another_key_is_refused() {
 }
 
 #[test]
-fn times_have_the_stated_leeway() {
+fn c7_09_times_have_the_stated_leeway() {
     let bench = Bench::new();
     type Change = Box<dyn FnOnce(&mut Value)>;
     let set = |name: &'static str, value: Value| -> Change { Box::new(move |c| c[name] = value) };

@@ -91,6 +91,11 @@ impl Waker {
 pub struct Wakeup(Arc<EventFd>);
 
 impl Wakeup {
+    /// One more waker of this thread.
+    pub fn waker(&self) -> Waker {
+        Waker(Arc::clone(&self.0))
+    }
+
     /// Takes every wake so far and says whether there was one.
     pub fn drain(&self) -> bool {
         loop {

@@ -283,7 +283,7 @@ fn stop_during_upload_sends_nothing() {
 }
 
 #[test]
-fn a_missing_or_cut_copy_fails_the_set() {
+fn c8_07_a_missing_or_cut_copy_fails_the_set() {
     for (what, change) in [
         ("missing", (|path: &std::path::Path| std::fs::remove_file(path).unwrap()) as fn(&std::path::Path)),
         ("cut", |path| std::fs::write(path, "ab").unwrap()),

@@ -87,6 +87,8 @@ fn run() -> Command {
         )
         .after_help("Example:\n  claude-code-runner run --config /etc/claude-code-runner/config.toml")
         .arg(config())
+        // Nobody waits five minutes to see what becomes of a superseded runner; not for operators.
+        .arg(Arg::new("superseded-limit-ms").long("superseded-limit-ms").hide(true).value_parser(value_parser!(u64)))
 }
 
 fn check_config() -> Command {

@@ -38,7 +38,7 @@ fn words_become_invocations() {
         LocalOptions { projects: vec!["a".into()], data_dir: None, listen: None, turns: turn_options() };
     let id = Uuid::from_u128(7);
     let rows = [
-        ("run|--config|c.toml", Invocation::Run { config: "c.toml".into() }),
+        ("run|--config|c.toml", Invocation::Run { config: "c.toml".into(), superseded_limit: None }),
         (
             "check-config|--config|c.toml|--json|--online",
             Invocation::CheckConfig(CheckOptions { config: "c.toml".into(), json: true, online: true }),

@@ -66,7 +66,7 @@ mod tests {
     use crate::sys::private::TempDir;
 
     #[test]
-    fn home_and_path_have_their_steps() {
+    fn c2_09_home_and_path_have_their_steps() {
         let top = TempDir::new().unwrap();
         let dir = top.path();
         let missing = top.join("missing");

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_interpreter_is_named() {
+    fn c2_09_a_missing_interpreter_is_named() {
         let top = TempDir::new().unwrap();
         let parent = [(OsString::from("PATH"), OsString::from("/usr/bin:/bin"))];
         let rows: &[(&str, Option<&str>)] = &[

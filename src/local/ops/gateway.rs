@@ -13,6 +13,7 @@ use crate::local::store::events;
 use crate::local::{lock, problems, rules};
 use crate::sdk::wire::event::{AckEvents, PollAnswer};
 use crate::sdk::wire::problem::code;
+use crate::sdk::wire::raw::RawJson;
 
 /// `pollEvents`
 pub fn poll_events(core: &Core, request: &Request) -> Result<Answer, Fail> {
@@ -32,10 +33,9 @@ pub fn poll_events(core: &Core, request: &Request) -> Result<Answer, Fail> {
         let (found, gap) = pending(core, agent, &consumer, after, max)?;
         if !found.is_empty() || gap || core.is_stopping() || !core.notifier.wait(seen, deadline) {
             let interval = u64::try_from(core.settings().heartbeat_interval.as_millis()).ok();
-            return Ok(Answer::json(
-                200,
-                &PollAnswer { events: found, heartbeat_interval_ms: interval, gap: gap.then_some(true) },
-            ));
+            let events: Vec<RawJson> = found.iter().filter_map(|event| RawJson::of(event).ok()).collect();
+            let answer = PollAnswer { events, heartbeat_interval_ms: interval, gap: gap.then_some(true) };
+            return Ok(Answer::json(200, &answer));
         }
     }
 }

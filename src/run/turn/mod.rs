@@ -1,12 +1,13 @@
 //! One turn: a process is followed until it has ended and everything it printed is read.
 //!
-//! [`follow`] is a loop of named steps; each step looks, acts once and never blocks but in a request of the
-//! run, which a cancel ends. The loop sleeps in one `poll` over the stream, the process, its stdin and the
+//! [`follow`] is a loop of named steps; each step looks, acts once and never blocks but for the files of a message or
+//! an answer, which a cancel ends; every other request is made beside it ([`post`]). The loop sleeps in one `poll` over the stream, the process, its stdin and the
 //! wake-up of the run thread.
 
 pub mod ladder;
 mod limits;
 mod outcome;
+pub mod post;
 pub mod process;
 mod read;
 pub mod replay;
@@ -16,7 +17,7 @@ mod stdin;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -25,7 +26,7 @@ use super::live_box::LiveBox;
 use super::prepare::Prepared;
 use super::record::{LineRecord, Purpose};
 use super::state_dir::ProcessFiles;
-use super::{Command, Run, deliver, followup, inbox_files};
+use super::{Command, Run, finish, followup, inbox_files};
 use crate::claude::argv::TurnArgs;
 use crate::claude::environment::TurnEnv;
 use crate::claude::progress::{self, Progress};
@@ -46,6 +47,8 @@ pub struct Turn {
     /// Number of the process that is read now, from one.
     pub(super) process: u32,
     pub(super) stream: Stream,
+    /// The requests that are made beside the turn.
+    pub(super) post: post::Post,
     pub(super) progress: Progress,
     pub(super) usage: Usage,
     pub(super) live_box: LiveBox,
@@ -98,6 +101,7 @@ impl Turn {
         Turn {
             process: 1,
             stream,
+            post: post::Post::default(),
             progress: Progress::new(),
             usage: Usage::new(),
             live_box: LiveBox::new(run.run_id, title_wanted),
@@ -168,6 +172,10 @@ pub fn follow(run: &mut Run, mut turn: Turn) -> Result<End, End> {
             end
         }
     };
+    let end = match post::close(run, &mut turn) {
+        Err(other) if finish::takes_its_place(&other, &end) => other,
+        Ok(()) | Err(_) => end,
+    };
     outcome::settle(run, &mut turn, &end)?;
     Ok(end)
 }
@@ -184,16 +192,15 @@ fn steps(run: &mut Run, turn: &mut Turn) -> Result<End, End> {
         if let Some(end) = turn.decided.take() {
             return Err(end);
         }
-        run.document.flush(&run.bound, Instant::now());
+        let next_request = post::tend(run, turn)?;
         if run.document.run_ended() {
             return Err(End::by(Cause::ServerEnded));
         }
-        let next_delivery = deliver::pump(run)?;
         if !grew && let Some(end) = ended(run, turn)? {
             return Ok(end);
         }
         if !grew {
-            sleep(run, turn, next_delivery)?;
+            sleep(run, turn, next_request)?;
         }
     }
 }
@@ -258,16 +265,9 @@ fn take_followup(run: &mut Run, turn: &mut Turn, followup: &AgentFollowup) -> Re
 }
 
 /// Waits for the stream, the process, its stdin, a command, or the next thing that is due.
-fn sleep(run: &Run, turn: &Turn, next_delivery: Option<Time>) -> Result<(), End> {
+fn sleep(run: &Run, turn: &Turn, next_request: Option<Duration>) -> Result<(), End> {
     let poll_interval = run.shared.config.runner.poll_interval;
-    let mut timeout = poll_interval;
-    if let Some(due) = run.document.next_due() {
-        timeout = timeout.min(due.saturating_duration_since(Instant::now()));
-    }
-    if let Some(next) = next_delivery {
-        let millis = next.as_millis().saturating_sub(Time::now().as_millis());
-        timeout = timeout.min(Duration::from_millis(u64::try_from(millis).unwrap_or(0)));
-    }
+    let timeout = next_request.map_or(poll_interval, |next| next.min(poll_interval));
     let mut fds = vec![(run.wakeup_fd(), Interest::Read)];
     fds.extend(turn.stream.watch.as_ref().map(|watch| (watch.as_fd(), Interest::Read)));
     if let Some(live) = &run.live {

@@ -13,7 +13,7 @@ use crate::run::end::{Cause, End};
 use crate::run::record::{LineRecord, ProcessRecord, Purpose, SessionRecord};
 use crate::sdk::bound::{RunError, current_version};
 use crate::sdk::wire::problem::code;
-use crate::sdk::wire::run::AgentSessionReport;
+use crate::sdk::wire::run::{AgentSessionReport, Versioned};
 use crate::sys::lock::FileLock;
 use crate::sys::private;
 
@@ -34,7 +34,8 @@ pub fn on_init(run: &mut Run, turn: &mut Turn, init: &Init) -> Result<(), End> {
     {
         change_session(run, found, true)?;
     }
-    report(run)
+    turn.post.session = report(run).or(turn.post.session.take());
+    Ok(())
 }
 
 /// The session is another one from now on: durable before anything depends on it (C3-03).
@@ -57,64 +58,99 @@ fn update(run: &mut Run, change: impl FnOnce(&mut SessionRecord)) -> Result<(), 
     record.update(|record| change(&mut record.session)).map_err(|fault| run.end_of_file(&fault))
 }
 
-/// Tells the server that the session was started, once (M2-34 note 13).
-fn report(run: &mut Run) -> Result<(), End> {
-    let Some(record) = &run.record else { return Ok(()) };
-    let session = record.get().session.clone();
-    if session.started && !session.bind_failed {
-        return Ok(());
-    }
-    let body = AgentSessionReport {
+/// What the server is to be told of the session.
+#[derive(Clone)]
+pub struct Report {
+    /// The body.
+    pub body: AgentSessionReport,
+    /// Whether it was made once already, from another version.
+    again: bool,
+}
+
+/// That the session was started, told once (M2-34 note 13).
+fn report(run: &Run) -> Option<Report> {
+    let record = run.record.as_ref()?.get();
+    let session = &record.session;
+    let body = || AgentSessionReport {
         external_session_ref: session.id.to_string(),
-        model: Some(record.get().model.clone()),
+        model: Some(record.model.clone()),
         started: true,
         bind_failed: session.bind_failed.then_some(true),
     };
-    send_report(run, &body)
+    (!session.started || session.bind_failed).then(|| Report { body: body(), again: false })
 }
 
 /// Tells the server that the thread's next run needs a fresh session.
 pub fn report_fresh(run: &mut Run) -> Result<(), End> {
-    let fresh = Uuid::new_v4();
     let body = AgentSessionReport {
-        external_session_ref: fresh.to_string(),
+        external_session_ref: Uuid::new_v4().to_string(),
         model: None,
         started: false,
         bind_failed: Some(true),
     };
-    send_report(run, &body)
+    send_report(run, Report { body, again: false })
 }
 
-/// One report, once more from the server's version when that names the same session. Any other failure is
-/// logged and changes nothing: the next run finds out by itself.
-fn send_report(run: &mut Run, body: &AgentSessionReport) -> Result<(), End> {
-    let mut version = run.record.as_ref().map_or(1, |record| record.get().session.version);
-    for _ in 0..2 {
-        match run.bound.report_agent_session(version, body) {
-            Ok(answer) => {
-                return update(run, |session| {
-                    session.version = answer.version;
-                    session.started = body.started;
-                    session.bind_failed = false;
-                });
-            }
-            Err(RunError::Problem(problem)) if problem.is(code::VERSION_CONFLICT) => {
-                match current_version(&problem) {
-                    Some(current) => version = current,
-                    None => break,
+/// The version of the session that the next report starts from.
+pub fn version(run: &Run) -> i64 {
+    run.record.as_ref().map_or(1, |record| record.get().session.version)
+}
+
+/// Makes a report and waits for its answer.
+///
+/// # Errors
+/// As [`reported`].
+pub fn send_report(run: &mut Run, report: Report) -> Result<(), End> {
+    let mut next = Some(report);
+    while let Some(report) = next {
+        let result = run.bound.report_agent_session(version(run), &report.body);
+        next = reported(run, report, result)?;
+    }
+    Ok(())
+}
+
+/// What follows from a report. When the server names another version, it is to be made once more from that one. Any
+/// other failure is logged and changes nothing: the next run finds out by itself.
+///
+/// # Errors
+/// The end that was asked for meanwhile, that the server decided, or a fault of the state directory.
+pub fn reported(
+    run: &mut Run,
+    report: Report,
+    result: Result<Versioned, RunError>,
+) -> Result<Option<Report>, End> {
+    match result {
+        Ok(answer) => taken(run, &report.body, answer.version).map(|()| None),
+        Err(RunError::Problem(problem)) if problem.is(code::VERSION_CONFLICT) => {
+            match current_version(&problem).filter(|_| !report.again) {
+                Some(current) => {
+                    update(run, |session| session.version = current)?;
+                    Ok(Some(Report { again: true, ..report }))
                 }
-            }
-            Err(RunError::Ended | RunError::ShutDown) => {
-                return Err(run.end_of_request(&RunError::Ended, Cause::ServerEnded));
-            }
-            Err(error) => {
-                log::warn!("code=session_not_reported run={} error={}", run.run_id, error.code());
-                return Ok(());
+                None => Ok(not_reported(run, "version_conflict")),
             }
         }
+        Err(RunError::Ended | RunError::ShutDown) => {
+            Err(run.end_of_request(&RunError::Ended, Cause::ServerEnded))
+        }
+        Err(error) => Ok(not_reported(run, error.code())),
     }
-    log::warn!("code=session_not_reported run={} error=version_conflict", run.run_id);
-    Ok(())
+}
+
+fn taken(run: &mut Run, body: &AgentSessionReport, version: i64) -> Result<(), End> {
+    update(run, |session| {
+        session.version = version;
+        // Another session may have taken its place while the report was on its way.
+        if !body.started || session.id.to_string() == body.external_session_ref {
+            session.started = body.started;
+            session.bind_failed = false;
+        }
+    })
+}
+
+fn not_reported(run: &Run, why: &str) -> Option<Report> {
+    log::warn!("code=session_not_reported run={} error={why}", run.run_id);
+    None
 }
 
 /// Starts the second and last process of a run whose session the CLI knows otherwise than expected; `false`

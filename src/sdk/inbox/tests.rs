@@ -321,6 +321,21 @@ fn r_30_memory_lasts_until_exp_plus_the_window() {
     store.forget_older(Time::from_millis(i64::MIN), DAY).unwrap();
 }
 
+/// The memory of used tokens does not depend on a clock that only goes forward.
+#[test]
+fn c7_09_a_replay_is_known_after_the_clock_was_set_back() {
+    let place = Place::new();
+    let mut store = place.open();
+    accept(&mut store, 1, 10, "a");
+    store.close(id(1)).unwrap();
+    let shifted = |hours: i64| Time::from_millis(Time::now().as_millis() + hours * 3_600_000);
+    for hours in [-1, 1, -48] {
+        store.forget_older(shifted(hours), DAY).unwrap();
+        assert_eq!(accept(&mut store, 1, 20, "a"), Acceptance::Repeated, "{hours} h");
+        assert_eq!(accept(&mut store, 2, 21, "a"), Acceptance::ForeignJti, "{hours} h");
+    }
+}
+
 #[test]
 fn a_row_that_cannot_be_read_hides_no_other() {
     let place = Place::new();

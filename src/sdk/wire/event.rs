@@ -1,20 +1,20 @@
 //! Events of the gateway and their payloads.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use uuid::Uuid;
 
 use super::message::RunContextMessage;
+use super::raw::RawJson;
 use super::run::{AgentSession, BillingMode, ToolClass};
 use super::time::Time;
 
 /// Answer of `pollEvents`.
 ///
-/// Each event stays a raw value here, so that one malformed event cannot hide the good ones beside it.
+/// Each event stays a raw text here, so that one malformed event cannot hide the good ones beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PollAnswer {
     /// Events in ascending `seq`.
-    pub events: Vec<Value>,
+    pub events: Vec<RawJson>,
     /// How often the server wants a heartbeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_interval_ms: Option<u64>,
@@ -36,7 +36,7 @@ pub struct Event {
     /// When it happened.
     pub occurred_at: Time,
     /// The payload of its type.
-    pub payload: Value,
+    pub payload: RawJson,
 }
 
 /// The event types this runner knows.

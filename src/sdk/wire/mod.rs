@@ -15,6 +15,7 @@ pub mod heartbeat;
 pub mod message;
 pub mod person;
 pub mod problem;
+pub mod raw;
 pub mod run;
 pub mod time;
 

@@ -196,7 +196,7 @@ fn r_8_a_refused_key_ends_the_turn_at_once() {
     no_group_left(&world);
 }
 
-/// a final refusal of the answer ends the run, and nothing is sent twice.
+/// a final refusal of the answer ends the run; the sentence that says so is tried once, and nothing twice.
 #[test]
 fn a_refused_answer_ends_the_run() {
     let world = World::new();
@@ -204,10 +204,28 @@ fn a_refused_answer_ends_the_run() {
     let (thread, run) = world.asks("Hello");
     world.ends_as(run, RunState::Failed, Some("adapter_error"));
     assert!(world.answers(thread).is_empty() && logs::has_code(run, "answer_refused"));
-    assert_eq!(
-        world.hooks.requests_of("createMessage").iter().filter(|request| request.status.is_some()).count(),
-        1
-    );
+    let sent = world.hooks.requests_of("createMessage");
+    let keys: Vec<Value> =
+        sent.iter().map(|request| request.json().unwrap()["client_msg_id"].clone()).collect();
+    assert!(keys.len() == 2 && keys[0] != keys[1], "{keys:?}");
+}
+
+/// an answer that is too long for the server is not lost in silence, and the session still has it.
+#[test]
+fn an_answer_that_is_too_long_says_so() {
+    let world = World::new();
+    let too_long = "long ".repeat(200 * 1024);
+    world.claude.plays(&json!({"turns": [
+        {"when": {"nth": 1}, "steps": [{"text": too_long}]},
+        {"when": {"nth": 2, "session": "resume"}, "steps": [{"text": "Short."}]},
+    ]}));
+    let (thread, run) = world.asks("Hello");
+    world.ends_as(run, RunState::Failed, Some("adapter_error"));
+    let texts = world.answer_texts(thread);
+    assert!(texts.len() == 1 && texts[0].contains("ask for a shorter answer"), "{texts:?}");
+    let next = world.person.says(thread, "Shorter").run_id.unwrap();
+    world.ends_as(next, RunState::Completed, None);
+    assert_eq!(world.answer_texts(thread).last().map(String::as_str), Some("Short."));
 }
 
 /// An empty answer sends nothing and the run completes (M2-34 note 14).

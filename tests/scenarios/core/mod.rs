@@ -5,6 +5,7 @@ mod billing;
 mod codes;
 mod ends;
 mod heartbeat;
+mod host;
 mod hostile;
 mod limits;
 mod prompt;

@@ -20,23 +20,42 @@ pub struct RunnerProcess {
 impl RunnerProcess {
     /// Starts `run` in `world`; it dies at the visit `at`, and lists its visits in `list`.
     pub fn start(world: &World, at: Option<&str>, list: Option<&Path>) -> RunnerProcess {
+        RunnerProcess::start_with(world, &[], |command| {
+            command.envs(at.map(|at| (crash::AT, at)));
+            command.envs(list.map(|list| (crash::LOG, list)));
+        })
+    }
+
+    /// Starts `run` in `world` with these words behind it, after `change` has had its say.
+    pub fn start_with(world: &World, words: &[&str], change: impl FnOnce(&mut Command)) -> RunnerProcess {
         let config = world.dir.join("runner.toml");
         private_file(&config, &world.config_text());
         let path = world.dir.join("runner.log");
         let log = File::options().append(true).create(true).open(&path).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_claude-code-runner"));
+        // The shell gives the process the usual mask, or the one of `start_without_mask`.
+        let mut command = Command::new("/bin/sh");
         command
+            .args([
+                "-c",
+                "umask ${RUNNER_MASK:-022}; exec \"$0\" \"$@\"",
+                env!("CARGO_BIN_EXE_claude-code-runner"),
+            ])
             .arg("run")
             .arg("--config")
             .arg(&config)
+            .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
         command.env_clear().envs([("PATH", "/usr/local/bin:/usr/bin:/bin"), ("USER", "runner")]);
         command.env("HOME", world.dir.join("home"));
-        command.envs(at.map(|at| (crash::AT, at)));
-        command.envs(list.map(|list| (crash::LOG, list)));
+        change(&mut command);
         RunnerProcess { child: command.spawn().unwrap(), log: path }
+    }
+
+    /// Starts `run` in `world` as a service manager without a mask does.
+    pub fn start_without_mask(world: &World) -> RunnerProcess {
+        RunnerProcess::start_with(world, &[], |command| drop(command.env("RUNNER_MASK", "000")))
     }
 
     /// Its process id.
@@ -47,6 +66,16 @@ impl RunnerProcess {
     /// Whether it has died.
     pub fn has_died(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Waits until it has ended by itself and says how.
+    pub fn ends(&mut self) -> std::process::ExitStatus {
+        eventually("the runner has ended", || self.child.try_wait().unwrap())
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// Kills it as a crash would.

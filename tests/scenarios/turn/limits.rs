@@ -9,6 +9,7 @@ use claude_code_runner::sdk::wire::run::RunState;
 use serde_json::json;
 
 use super::{nothing_is_left, reached, setup, turns, waiting_tool, world};
+use crate::support::runner_process::RunnerProcess;
 use crate::support::wait::eventually;
 use crate::support::world::{Setup, World};
 
@@ -87,6 +88,17 @@ fn c7_07_superseded_polls_are_given_up_after_a_while() {
     assert!(matches!(world.runner_gave_up(), RunnerFault::Superseded));
     assert!(world.hooks.count("pollEvents") > 2);
     assert_degraded(&world);
+}
+
+/// R-22: the process says by its exit code that another runner is at work, so that nobody starts it in a circle.
+#[test]
+fn r_22_a_superseded_runner_exits_with_75() {
+    let world = World::without_runner(setup(&[]));
+    world.hooks.always("pollEvents", superseded());
+    let mut runner = RunnerProcess::start_with(&world, &["--superseded-limit-ms", "300"], |_| {});
+    let status = runner.ends();
+    assert_eq!(status.code(), Some(75), "{}", runner.log());
+    assert!(runner.log().contains("only one may run"), "{}", runner.log());
 }
 
 fn assert_degraded(world: &World) {
@@ -175,6 +187,34 @@ fn c7_03_odd_and_repeated_events() {
     });
     assert_eq!(world.answer_texts(thread), ["an answer"]);
     assert_eq!(turns(&world), 2);
+}
+
+/// One event that no parser takes is set aside by its position; the good ones beside it are handled, and an unknown
+/// member of a good one may be as deep as it likes.
+#[test]
+fn an_event_that_no_parser_takes_blocks_nobody() {
+    let mut world = World::without_runner(setup(&[]));
+    let (thread, run) = world.asks("one");
+    let mut good = world.server.operator().unacknowledged("default").unwrap().remove(0);
+    let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+    good["payload"]["new_member"] = json!("DEEP");
+    let good = good.to_string().replace("\"DEEP\"", &deep);
+    let bad = format!(r#"{{"seq": 900001, "event_id": {deep}, "type": "x", "payload": "\ud800"}}"#);
+    let mut body = format!(r#"{{"events": [{bad}, {good}, {{"seq": 900002, "type": ""#).into_bytes();
+    body.extend_from_slice(b"\xff\"}]}");
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    world.hooks.next("pollEvents", Fault::RawBefore([head.into_bytes(), body].concat()));
+    world.start_runner();
+    world.ends_as(run, RunState::Completed, None);
+    assert_eq!(world.answer_texts(thread), ["an answer"]);
+    eventually("both are acknowledged", || {
+        let acks = world.hooks.requests_of("ackEvents");
+        let all: String = acks.iter().filter_map(|ack| Some(ack.json()?["seqs"].to_string())).collect();
+        (all.contains("900001") && all.contains("900002")).then_some(())
+    });
 }
 
 /// C7-05: a page in place of JSON is a failure of the transport: the position stays, the events come.

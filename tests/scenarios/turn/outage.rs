@@ -1,13 +1,13 @@
 //! A server that is away, cuts, or answers nonsense: the Nth request of each operation fails,
 //! for N = 1, 2, 3 until a run has met no fault; after each the same things hold.
 
-use claude_code_runner::local::hooks::Fault;
+use claude_code_runner::local::hooks::{Fault, Gate};
 use claude_code_runner::sdk::wire::problem::Problem;
 use claude_code_runner::sdk::wire::run::RunState;
 use serde_json::json;
 
 use super::{nothing_is_left, setup};
-use crate::support::wait::eventually;
+use crate::support::wait::{DEADLINE, eventually};
 use crate::support::world::{Setup, World};
 
 /// Every operation of a plain run that the runner makes by itself, in the order of their first request.
@@ -144,7 +144,49 @@ fn an_answer_that_is_refused_for_good_ends_the_run() {
         }
         let (thread, run) = world.asks("one");
         world.ends_as(run, RunState::Failed, Some("adapter_error"));
-        assert_eq!(world.answer_texts(thread), Vec::<String>::new(), "{name}");
+        let texts = world.answer_texts(thread);
+        assert!(texts.len() == 1 && texts[0].contains("did not accept the answer"), "{name}: {texts:?}");
+    }
+}
+
+/// a server that does not answer keeps nobody from the turn: its question is refused and its stop comes
+/// through while a request hangs, and what it says meanwhile is not lost.
+#[test]
+fn r_15_a_turn_is_served_while_a_request_hangs() {
+    for (operation, stops) in [("patchRun", false), ("reportAgentSession", false), ("patchRun", true)] {
+        let world = World::with(setup(&["stop_grace = \"300ms\""]));
+        world.claude.steps(json!([
+            {"tool": {"name": "Bash", "input": {"command": "first"}, "do": [{"mark": "reached"}, {"hold": "ask"}]}},
+            {"line": {"type": "control_request", "request_id": "r1", "request": {"subtype": "can_use_tool", "tool_name": "AskUserQuestion", "input": {}}}},
+            {"do": [{"hold": "go"}]},
+            {"text": "done"},
+        ]));
+        let start = world.hooks.hold_next("startRun");
+        let (thread, run) = world.asks("one");
+        assert!(start.reached(DEADLINE), "{operation}");
+        let gate = Gate::new();
+        world.hooks.always(operation, Fault::HoldBefore(gate.clone()));
+        start.open();
+        assert!(gate.reached(DEADLINE), "{operation}");
+        super::reached(&world, "reached");
+        world.claude.release("ask");
+        eventually("the question is refused", || {
+            let lines = world.claude.captured("stdin");
+            lines.iter().any(|line| line["line"].to_string().contains("control_response")).then_some(())
+        });
+        if stops {
+            world.person.stops(run);
+            eventually("SIGINT", || {
+                world.claude.captured("signal").iter().any(|it| it["name"] == "SIGINT").then_some(())
+            });
+            world.hooks.clear();
+            world.ends_as(run, RunState::Cancelled, Some("user_stop"));
+            continue;
+        }
+        world.claude.release("go");
+        world.hooks.clear();
+        world.ends_as(run, RunState::Completed, None);
+        assert_eq!(world.answer_texts(thread), ["done"], "{operation}");
     }
 }
 
