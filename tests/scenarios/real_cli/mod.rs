@@ -3,6 +3,7 @@
 //! Runs only where `CLAUDE_CODE_RUNNER_REAL_CLI` names the CLI's program, which `scripts/real-cli` installs and
 //! calls in a network namespace of its own; otherwise each test says so and ends.
 
+mod cost;
 mod flags;
 mod host;
 mod limits;
