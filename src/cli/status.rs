@@ -20,7 +20,7 @@ use crate::run::state_dir::StateDir;
 /// The configuration or the state directory cannot be read.
 pub fn status(options: &StatusOptions) -> Result<u8, Failure> {
     let config =
-        config::load(&options.config).map_err(|faults| Failure::configuration(faults.to_string()))?;
+        config::look(&options.config).map_err(|faults| Failure::configuration(faults.to_string()))?;
     let state = StateDir::new(&config.runner.state_dir);
     let report = report::gather(&state).map_err(|fault| {
         let kind = fault.kind();

@@ -11,7 +11,7 @@ use serde::Serialize;
 const BLOCK: u64 = 512;
 
 /// What a directory takes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Disk {
     /// Everything below it.
     pub used_bytes: u64,

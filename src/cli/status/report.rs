@@ -119,7 +119,7 @@ pub fn gather(state: &StateDir) -> io::Result<Report> {
         runner,
         waiting,
         waiting_fault,
-        disk: disk::measure(state.root())?,
+        disk: if state.root().exists() { disk::measure(state.root())? } else { Disk::default() },
     })
 }
 

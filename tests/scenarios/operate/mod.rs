@@ -1,5 +1,6 @@
 //! What an operator does with the service: look at it, let a service manager watch it, install its unit.
 
+mod faults;
 mod manager;
 mod status;
 mod unit;

@@ -7,6 +7,7 @@ mod cost;
 mod flags;
 mod host;
 mod limits;
+mod paid;
 mod record;
 mod restart;
 mod service;

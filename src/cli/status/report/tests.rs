@@ -64,7 +64,8 @@ fn an_empty_a_damaged_and_a_newer_directory_are_told_without_changing_them() {
     newer.facts.status_version = STATUS_VERSION + 1;
     std::fs::write(state.status(), serde_json::to_vec(&newer).unwrap()).unwrap();
     assert!(gather(&state).unwrap().runner.is_none());
-    assert!(gather(&StateDir::new(&home.join("missing"))).is_err());
+    let never = gather(&StateDir::new(&home.join("missing"))).unwrap();
+    assert_eq!((never.state, never.disk), (State::NotRunning, Disk::default()));
 }
 
 #[test]
