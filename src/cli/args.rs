@@ -28,6 +28,8 @@ pub enum Invocation {
     },
     /// `check-config`.
     CheckConfig(CheckOptions),
+    /// `status`.
+    Status(StatusOptions),
     /// `local`.
     Local(LocalOptions),
     /// `ask`.
@@ -47,6 +49,15 @@ pub struct CheckOptions {
     pub json: bool,
     /// Ask the server too.
     pub online: bool,
+}
+
+/// Options of `status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusOptions {
+    /// The configuration file.
+    pub config: PathBuf,
+    /// One JSON object instead of lines.
+    pub json: bool,
 }
 
 /// Who pays for turns, as the command line says it.
@@ -169,6 +180,9 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Invocation, St
             json: m.get_flag("json"),
             online: m.get_flag("online"),
         })),
+        Some(("status", m)) => {
+            Ok(Invocation::Status(StatusOptions { config: path(m, "config"), json: m.get_flag("json") }))
+        }
         Some(("local", m)) => local(m).map(Invocation::Local),
         Some(("ask", m)) => ask(m).map(Invocation::Ask),
         Some(("demo", m)) => {

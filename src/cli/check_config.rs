@@ -23,7 +23,7 @@ use report::Check;
 /// None so far; what is wrong is printed and gives the exit code.
 pub fn check_config(options: &CheckOptions) -> Result<u8, Failure> {
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let config = match config::load(&options.config) {
+    let config = match config::look(&options.config) {
         Ok(config) => config,
         Err(faults) => {
             report::print(&of_faults(&faults), options.json);

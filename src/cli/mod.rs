@@ -5,6 +5,7 @@
 //! | `args` | the words of the command line, as a typed [`args::Invocation`] |
 //! | `run` | the service: configuration, log, signals, runner |
 //! | `check_config` | what would keep the service from working, one line each |
+//! | `status` | how the runner is |
 //! | `local` | embedded server and runner in one process |
 //! | `ask` | one message from the terminal, its run and its answer |
 //! | `demo` | `ask` with the stand-in for the CLI, checked |
@@ -28,6 +29,7 @@ pub mod person;
 pub mod project;
 pub mod run;
 pub mod show;
+pub mod status;
 
 use std::process::ExitCode;
 
@@ -43,6 +45,7 @@ pub fn main() -> ExitCode {
     exit::code(match invocation {
         Invocation::Run { config, superseded_limit } => run::run(&config, superseded_limit),
         Invocation::CheckConfig(options) => check_config::check_config(&options),
+        Invocation::Status(options) => status::status(&options),
         Invocation::Local(options) => local::local(&options),
         Invocation::Ask(options) => ask::ask(&options),
         Invocation::Demo(options) => demo::demo(&options),

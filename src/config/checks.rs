@@ -14,8 +14,8 @@ const PROJECTS_ROOT: &str = "runner.projects_root";
 const STATE_DIR: &str = "runner.state_dir";
 const CA_FILE: &str = "sdk.ca_file";
 
-/// Notes in `document` what is wrong on disk.
-pub(super) fn on_disk(document: &mut Document<'_>, config: &Config) {
+/// Notes in `document` what is wrong on disk. `make`: a missing state directory is made.
+pub(super) fn on_disk(document: &mut Document<'_>, config: &Config, make: bool) {
     let root = config.runner.projects_root.as_path();
     let state = config.runner.state_dir.as_path();
     check(document, PROJECTS_ROOT, || projects_root(root));
@@ -23,7 +23,7 @@ pub(super) fn on_disk(document: &mut Document<'_>, config: &Config) {
     if !document.is_faulty(PROJECTS_ROOT) {
         check(document, STATE_DIR, || apart(state, root));
     }
-    let may_create = !document.has_faults();
+    let may_create = make && !document.has_faults();
     check(document, STATE_DIR, || state_dir(state, may_create));
 }
 

@@ -46,13 +46,25 @@ pub const FILE_SIZE_LIMIT: u64 = 256 * 1024;
 /// # Errors
 /// Every fault of the file.
 pub fn load(path: &Path) -> Result<Config, Faults> {
+    checked(path, true)
+}
+
+/// As [`load`], and makes nothing: for whoever only looks, perhaps as another user than the service's.
+///
+/// # Errors
+/// Every fault of the file.
+pub fn look(path: &Path) -> Result<Config, Faults> {
+    checked(path, false)
+}
+
+fn checked(path: &Path, make: bool) -> Result<Config, Faults> {
     // A path that is not text is shown with replacement characters; a message needs no more.
     let file = path.display().to_string();
     let text = read(path).map_err(|problem| Faults::of_file(file.clone(), problem))?;
     let source = Source::new(&text, &file);
     let mut document = Document::parse(&source);
     let config = build::config(&mut document);
-    checks::on_disk(&mut document, &config);
+    checks::on_disk(&mut document, &config, make);
     document.finish(config)
 }
 

@@ -323,6 +323,8 @@ fn test_config_state_dir_permissions() {
     let (root, state) = (home.join("projects"), home.join("var/state"));
     fs::create_dir(&root).unwrap();
     let path = file_in(&home, &root, &state);
+    assert_eq!(look(&path).unwrap().runner.state_dir, state);
+    assert!(!home.join("var").exists(), "who looks makes nothing");
     assert_eq!(load(&path).unwrap().runner.state_dir, state);
     let mode = fs::metadata(&state).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o700);

@@ -3,6 +3,7 @@
 //! | path | what | who writes |
 //! |---|---|---|
 //! | `runner.lock` | one runner per directory | main thread |
+//! | `status.json` | what `status` shows | main thread |
 //! | `inbox.sqlite3` | inbox and outbox | every thread, a connection each |
 //! | `locks/` | one file per thread and session | run thread, inherited by the turn |
 //! | `turns/<run>.json`, `.pid` | turn record and pid of each process | run thread, the pid by the child |
@@ -34,6 +35,11 @@ impl StateDir {
     /// The lock of the runner that owns the directory.
     pub fn runner_lock(&self) -> PathBuf {
         self.0.join("runner.lock")
+    }
+
+    /// What the runner shows of itself.
+    pub fn status(&self) -> PathBuf {
+        self.0.join("status.json")
     }
 
     /// The database of inbox and outbox.

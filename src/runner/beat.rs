@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Phase, Runner, readiness};
+use super::status::Phase;
+use super::{Runner, readiness};
 use crate::sdk::heartbeat::{HeartbeatEvent, interval_from_server};
 use crate::sdk::wire::heartbeat::AgentState;
-use crate::sys::notify::service_notify;
 
 impl Runner {
     pub(super) fn on_heartbeat(&mut self, event: &HeartbeatEvent) {
         let state = match event {
             HeartbeatEvent::Acked { state, ack } => {
+                self.signs.contact();
                 self.set_interval(ack.heartbeat_interval_ms);
                 state
             }
@@ -39,8 +40,9 @@ impl Runner {
         };
         if let Some(heartbeats) = &self.heartbeats {
             let probed = self.shared.runtime.last();
-            heartbeats.send_now(readiness::heartbeat(&self.shared, probed, snapshot));
-            service_notify("WATCHDOG=1");
+            let heartbeat = readiness::heartbeat(&self.shared, probed, snapshot);
+            self.signs.degraded(&heartbeat.details.degraded_reasons);
+            heartbeats.send_now(heartbeat);
         }
         self.due.heartbeat.set(Instant::now() + self.heartbeat_interval);
     }

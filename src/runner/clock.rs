@@ -32,6 +32,11 @@ impl Moment {
         self.at.is_some_and(|at| at <= now)
     }
 
+    /// Whether there is no moment.
+    pub fn is_unset(&self) -> bool {
+        self.at.is_none()
+    }
+
     /// Whether the moment has come; it is then taken away.
     pub fn take_if_due(&mut self, now: Instant) -> bool {
         let due = self.is_due(now);
@@ -75,6 +80,8 @@ pub struct Due {
     pub superseded: Moment,
     /// Stop waiting for run threads.
     pub stop: Moment,
+    /// Tell the service manager that this thread gets on.
+    pub life: Moment,
 }
 
 impl Due {
@@ -89,6 +96,7 @@ impl Due {
             &self.parked,
             &self.superseded,
             &self.stop,
+            &self.life,
         ];
         let next = all.iter().filter_map(|moment| moment.at).min();
         next.map_or(IDLE, |at| at.saturating_duration_since(Instant::now()))

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Phase, Runner, RunnerFault};
+use super::status::Phase;
+use super::{Runner, RunnerFault};
 use crate::run::state_dir::StateDir;
 use crate::sys::lock::FileLock;
-use crate::sys::notify::service_notify;
 use crate::sys::signals::SignalSeen;
 
 /// Longest wait for the lock of the state directory: far longer than a fork takes to become a program.
@@ -42,7 +42,7 @@ impl Runner {
 
     fn begin_stop(&mut self) {
         log::info!("code=runner_stopping runs={}", self.table.len());
-        service_notify("STOPPING=1");
+        self.signs.tell("STOPPING=1");
         self.phase = Phase::Stopping;
         self.goodbye_said = self.heartbeats.is_none();
         self.beat();

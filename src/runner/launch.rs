@@ -7,14 +7,16 @@ use std::time::Instant;
 use crossbeam_channel::unbounded;
 use uuid::Uuid;
 
+use super::Runner;
 use super::courier::Job;
+use super::status::Phase;
 use super::table::RunHandle;
-use super::{Phase, Runner};
 use crate::run::cancel::Cancel;
 use crate::run::record;
 use crate::run::{Command, Outcome, RunSays, RunThread, ToMain};
 use crate::sdk::bound::TokenCell;
 use crate::sdk::inbox::Entry;
+use crate::sdk::wire::Time;
 use crate::sys::pipe;
 
 /// Most run threads at once; runs beyond it wait in the inbox without one. Far above any useful
@@ -102,8 +104,16 @@ impl Runner {
         match thread {
             Ok(thread) => {
                 self.slots.enter(run_id);
-                let handle =
-                    RunHandle { cancel, commands, waker, token, thread, turn_lives: false, ahead: None };
+                let handle = RunHandle {
+                    cancel,
+                    commands,
+                    waker,
+                    token,
+                    thread,
+                    since: Time::now(),
+                    turn_lives: false,
+                    ahead: None,
+                };
                 self.table.insert(run_id, handle);
             }
             Err(fault) => self.not_launched(run_id, &fault),
@@ -210,7 +220,7 @@ impl Runner {
         active.extend(records.into_iter().map(|(run_id, _)| run_id));
         self.courier.send(Job::Sweep(self.shared.state.clone(), retention, active));
         let window = self.shared.config.adapter.max_event_age;
-        if let Err(fault) = self.store.forget_older(crate::sdk::wire::Time::now(), window) {
+        if let Err(fault) = self.store.forget_older(Time::now(), window) {
             log::error!("code=store_failed error={}", fault.code());
         }
     }

@@ -17,6 +17,8 @@ mod intake;
 mod launch;
 mod loads;
 pub mod readiness;
+mod signs;
+pub mod status;
 pub mod sweep;
 pub mod table;
 
@@ -43,14 +45,16 @@ use crate::sdk::wire;
 use crate::sdk::wire::channel::AgentChannelConfig;
 use crate::sdk::wire::file::PrincipalKind;
 use crate::sys::lock::FileLock;
-use crate::sys::notify::service_notify;
 use crate::sys::private;
+use crate::sys::service_manager::ServiceManager;
 use crate::sys::signals::SignalSeen;
 
 use clock::Due;
 use courier::{Connection, Courier, Done, Job};
 use event::Event;
 use loads::ChannelLoads;
+use signs::Signs;
+use status::Phase;
 use table::{RunTable, Slots};
 
 pub use fault::RunnerFault;
@@ -60,19 +64,6 @@ const SUPERSEDED_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// Most events of one answer of the long poll: small enough to be stored between two signals.
 const MAX_EVENTS: u32 = 100;
-
-/// How far the runner is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Nothing is known of the server yet.
-    Connecting,
-    /// The server is asked until it has nothing more to say; no run thread begins.
-    Draining,
-    /// The ordinary state.
-    Serving,
-    /// Nothing new; run threads let go of their turns.
-    Stopping,
-}
 
 /// Asks a runner in the same process to stop, as SIGTERM does.
 #[derive(Clone)]
@@ -118,6 +109,7 @@ pub struct Runner {
     goodbye_said: bool,
     heartbeat_interval: Duration,
     due: Due,
+    signs: Signs,
     inbound: Inbound,
     outbound: Outbound,
 }
@@ -161,7 +153,9 @@ impl Runner {
             private::create_dir_all(&directory).map_err(RunnerFault::StateDir)?;
         }
         let lock = ending::own(&state).map_err(RunnerFault::StateDir)?.ok_or(RunnerFault::StateDirInUse)?;
-        record::clear_partial(&state.turns()).map_err(RunnerFault::StateDir)?;
+        for directory in [state.turns(), state.root().to_owned()] {
+            record::clear_partial(&directory).map_err(RunnerFault::StateDir)?;
+        }
         let store = Store::open(&state.inbox()).map_err(RunnerFault::Store)?;
         if store.moved_aside().is_some() {
             log::error!("code=inbox_damaged_moved_aside");
@@ -171,6 +165,8 @@ impl Runner {
         let courier = Courier::spawn(client.fork(), config.runner.consumer.clone(), done)
             .map_err(RunnerFault::System)?;
         let heartbeat_interval = config.adapter.heartbeat_interval;
+        let manager = ServiceManager::named_in(&environment, std::process::id());
+        let signs = Signs::new(state.status(), manager);
         let slots = Slots::new(crate::run::parallel_limit(&config));
         let shared = Shared::new(config, workspaces, environment, client);
         Ok(Runner {
@@ -196,6 +192,7 @@ impl Runner {
             goodbye_said: false,
             heartbeat_interval,
             due: Due::default(),
+            signs,
             inbound,
             outbound,
         })
@@ -231,6 +228,7 @@ impl Runner {
 
     fn serve(&mut self) -> Result<(), RunnerFault> {
         loop {
+            self.give_signs();
             match self.next_event() {
                 Some(event) => self.on_event(event)?,
                 None => self.on_time()?,
@@ -348,7 +346,8 @@ impl Runner {
         let heartbeats = heartbeat::spawn(self.shared.client.fork(), self.outbound.heartbeat.clone());
         self.heartbeats = Some(heartbeats.map_err(RunnerFault::System)?);
         log::info!("code=connected agent={agent_id}");
-        service_notify("READY=1");
+        self.signs.contact();
+        self.signs.tell("READY=1");
         self.phase = Phase::Draining;
         self.poll();
         self.beat();
@@ -368,6 +367,7 @@ impl Runner {
     fn on_gateway(&mut self, event: GatewayEvent) {
         match event {
             GatewayEvent::Batch { after_used, answer } => {
+                self.signs.contact();
                 if self.superseded_since.take().is_some() {
                     self.beat();
                 }

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::run::Command;
 use crate::run::cancel::Cancel;
 use crate::sdk::bound::TokenCell;
+use crate::sdk::wire::Time;
 use crate::sys::pipe::Waker;
 
 /// What the main thread holds of one run thread.
@@ -26,6 +27,8 @@ pub struct RunHandle {
     pub token: TokenCell,
     /// The thread itself, joined when it has ended.
     pub thread: JoinHandle<()>,
+    /// When the thread began.
+    pub since: Time,
     /// Its turn's process lives.
     pub turn_lives: bool,
     /// What it was last told of the runs ahead of it.
@@ -127,6 +130,11 @@ impl Slots {
     pub fn leave(&mut self, run_id: Uuid) {
         self.held.remove(&run_id);
         self.forget_waiting(run_id);
+    }
+
+    /// How many turns may live at once.
+    pub fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Gives free slots to those who ask, the oldest first, and names them.

@@ -138,7 +138,7 @@ impl Client {
     /// # Errors
     /// [`TransportError::Garbage`] when `api_base` or `jwks_uri` has another origin than the server.
     pub fn get_discovery(&self) -> ApiResult<Discovery> {
-        let operation = self.anonymous(self.common.server.join(DISCOVERY_PATH));
+        let operation = self.discovery();
         let own = |text: &str| Address::parse(text).filter(|it| it.same_origin(&self.common.server));
         let check = |found: &Discovery| own(&found.api_base).is_some() && own(&found.jwks_uri).is_some();
         let found: Discovery = self.call_checked(&operation, None, check)?;
@@ -273,6 +273,10 @@ impl Client {
 
     pub(super) fn rounds(&self, attempts: Option<u32>) -> Rounds<'_> {
         Rounds::new(&self.http, attempts.unwrap_or(self.attempts), self.max_delay, self.total)
+    }
+
+    pub(super) fn discovery(&self) -> Operation<'static> {
+        self.anonymous(self.common.server.join(DISCOVERY_PATH))
     }
 
     fn anonymous(&self, address: String) -> Operation<'static> {

@@ -213,7 +213,7 @@ impl Client {
         Ok(answer)
     }
 
-    fn send_once(
+    pub(super) fn send_once(
         &self,
         operation: &Operation<'_>,
         token: Option<&str>,

@@ -4,6 +4,7 @@ mod address;
 pub mod auth;
 pub mod bound;
 pub mod client;
+mod clock;
 pub mod context;
 pub mod download;
 pub mod error;

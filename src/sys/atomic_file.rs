@@ -28,6 +28,22 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// As [`write`], without asking the disk to keep it: a reader sees the old bytes or the new ones, and after a power
+/// cut perhaps neither. For what is written often and told anew by the next start.
+///
+/// # Errors
+/// Whatever the file system answers; the old file is then untouched and no temporary file is left.
+pub fn show(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (_, temporary) = beside(path)?;
+    let shown = private::create_file(&temporary).and_then(|mut file| file.write_all(bytes));
+    let shown = shown.and_then(|()| fs::rename(&temporary, path));
+    if shown.is_err() {
+        // The first error is the one that counts.
+        let _ = fs::remove_file(&temporary);
+    }
+    shown
+}
+
 fn place(when: &str, path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     format!("{when} file {}", crash::shape(&name))
@@ -69,11 +85,13 @@ mod tests {
     fn a_new_file_and_a_replaced_one_are_private_and_whole() {
         let home = TempDir::new().unwrap();
         let path = home.path().join("record.json");
-        for bytes in [&b"one"[..], b"", &[7; 100_000]] {
-            write(&path, bytes).unwrap();
-            assert_eq!(fs::read(&path).unwrap(), bytes);
-            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
-            assert_eq!(names(home.path()), ["record.json"]);
+        for way in [write, show] {
+            for bytes in [&b"one"[..], b"", &[7; 100_000]] {
+                way(&path, bytes).unwrap();
+                assert_eq!(fs::read(&path).unwrap(), bytes);
+                assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+                assert_eq!(names(home.path()), ["record.json"]);
+            }
         }
     }
 
@@ -84,6 +102,7 @@ mod tests {
         fs::create_dir(&occupied).unwrap();
         fs::write(occupied.join("inside"), b"kept").unwrap();
         assert!(write(&occupied, b"new").is_err());
+        assert!(show(&occupied, b"new").is_err());
         assert_eq!(fs::read(occupied.join("inside")).unwrap(), b"kept");
         assert_eq!(names(home.path()), ["occupied"]);
         assert!(write(&home.path().join("missing/record"), b"x").is_err());

@@ -42,6 +42,25 @@ impl FileLock {
     }
 }
 
+/// Whether somebody holds the lock of the file `path`. Makes no file; a missing one is held by nobody.
+///
+/// Asks with a shared lock that is let go at once, so two who ask do not see each other; who takes the lock in
+/// that moment must try again, as a start of the runner does.
+///
+/// # Errors
+/// The file system's answer; a link is not followed.
+pub fn is_held(path: &Path) -> io::Result<bool> {
+    let file = match OpenOptions::new().read(true).custom_flags(O_NOFOLLOW).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        opened => opened?,
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
 impl AsFd for FileLock {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
@@ -75,8 +94,12 @@ mod tests {
     /// Whether the lock can be taken. A test beside this one may be between fork and exec with a copy of the
     /// descriptor for a moment, so this asks until the answer is yes or the time is up.
     fn free(path: &Path) -> bool {
+        soon(|| FileLock::try_acquire(path).unwrap().is_some())
+    }
+
+    fn soon(check: impl Fn() -> bool) -> bool {
         let begin = std::time::Instant::now();
-        while FileLock::try_acquire(path).unwrap().is_none() {
+        while !check() {
             if begin.elapsed() > std::time::Duration::from_secs(20) {
                 return false;
             }
@@ -96,6 +119,19 @@ mod tests {
         drop(first);
         assert!(free(&path));
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+    }
+
+    #[test]
+    fn who_asks_makes_no_file_and_keeps_no_lock() {
+        let home = TempDir::new().unwrap();
+        let path = home.join("runner.lock");
+        assert!(!is_held(&path).unwrap() && !path.exists());
+        let lock = FileLock::try_acquire(&path).unwrap();
+        assert!(lock.is_some() && is_held(&path).unwrap());
+        drop(lock);
+        assert!(soon(|| !is_held(&path).unwrap()));
+        std::os::unix::fs::symlink(&path, home.join("link")).unwrap();
+        assert!(is_held(&home.join("link")).is_err());
     }
 
     #[test]

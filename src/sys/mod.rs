@@ -14,6 +14,7 @@ pub mod pidfd;
 pub mod pipe;
 pub mod private;
 pub mod process;
+pub mod service_manager;
 pub mod signals;
 pub mod wait;
 pub mod write_out;

@@ -1,22 +1,15 @@
-//! Being told that a file grew (inotify), and telling the service manager how the runner is.
+//! Being told that a file grew (inotify).
 //!
-//! Must not know what is in the file or what the states mean.
+//! Must not know what is in the file.
 
-use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 pub use super::wait::{Interest, wait};
-
-/// Environment variable by which a service manager names its socket (sd_notify(3)).
-pub const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
 
 /// A descriptor that is ready when the watched file was written to.
 #[derive(Debug)]
@@ -53,24 +46,6 @@ impl AsFd for FileWatch {
     }
 }
 
-/// Sends `state` (for example `READY=1`) to the service manager when there is one; says whether it was sent.
-///
-/// A failure has no other consequence: the runner works without a service manager.
-pub fn service_notify(state: &str) -> bool {
-    std::env::var_os(NOTIFY_SOCKET).is_some_and(|socket| send(&socket, state).is_ok())
-}
-
-/// `socket` is a path, or a name in the abstract space after `@`.
-fn send(socket: &OsStr, state: &str) -> io::Result<()> {
-    let address = match socket.as_bytes() {
-        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
-        _ => SocketAddr::from_pathname(socket)?,
-    };
-    let datagram = UnixDatagram::unbound()?;
-    datagram.set_nonblocking(true)?;
-    datagram.send_to_addr(state.as_bytes(), &address).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -91,25 +66,5 @@ mod tests {
         assert!(watch.drain());
         assert_eq!(wait(&[(watch.as_fd(), Interest::Read)], Duration::ZERO).unwrap(), [false]);
         assert!(FileWatch::new(&home.join("absent")).is_err());
-    }
-
-    #[test]
-    fn the_service_manager_hears_a_state_by_path_and_by_abstract_name() {
-        let home = TempDir::new().unwrap();
-        let path = home.join("notify");
-        let abstract_name = format!("ccr-{}", uuid::Uuid::new_v4());
-        let by_name = SocketAddr::from_abstract_name(abstract_name.as_bytes()).unwrap();
-        let rows = [
-            (path.clone().into_os_string(), UnixDatagram::bind(&path).unwrap()),
-            (format!("@{abstract_name}").into(), UnixDatagram::bind_addr(&by_name).unwrap()),
-        ];
-        for (address, manager) in rows {
-            send(&address, "READY=1").unwrap();
-            let mut got = [0; 64];
-            let length = manager.recv(&mut got).unwrap();
-            assert_eq!(&got[..length], b"READY=1");
-        }
-        assert!(send(home.join("absent").as_os_str(), "READY=1").is_err());
-        assert!(send(OsStr::new(""), "READY=1").is_err());
     }
 }

@@ -25,6 +25,8 @@ mod hostile;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
+mod operate;
+#[cfg(test)]
 mod page;
 #[cfg(test)]
 mod readme;

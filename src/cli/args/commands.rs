@@ -23,6 +23,7 @@ program for each, in the project's directory, and sends the answer, its files an
 
   run           the service for a chat server elsewhere
   check-config  what would keep the service from working
+  status        how the service is: live runs, queue, server, disk
   local         a small chat server and the runner on this machine alone
   ask           one message from the terminal
   demo          everything at work without Claude Code, without a key, without a network";
@@ -33,6 +34,7 @@ Examples:
   claude-code-runner ask --billing personal \"What does this project do?\"
   claude-code-runner local --project . --billing organization --api-key-ref env:ANTHROPIC_API_KEY
   claude-code-runner check-config --config /etc/claude-code-runner/config.toml
+  claude-code-runner status --config /etc/claude-code-runner/config.toml
   claude-code-runner run --config /etc/claude-code-runner/config.toml
 
 Exit codes:
@@ -63,6 +65,12 @@ const CHECK_EXAMPLES: &str = "\
 One line for each check: ok, warn or fail, a stable code, and what to do.
 Exit codes: 0 nothing failed, 1 something failed, 78 the file cannot be used.";
 
+const STATUS_EXAMPLES: &str = "\
+Example:
+  claude-code-runner status --config /etc/claude-code-runner/config.toml
+
+Exit codes: 0 it was told, also that no runner runs; 1 the state directory cannot be read; 78 the file cannot be used.";
+
 /// The whole program.
 pub fn program() -> Command {
     Command::new("claude-code-runner")
@@ -73,7 +81,7 @@ pub fn program() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
-        .subcommands([run(), check_config(), local(), ask(), demo()])
+        .subcommands([run(), check_config(), status(), local(), ask(), demo()])
         // Measures this program for its developers; no command for an operator.
         .subcommand(Command::new("bench").hide(true))
 }
@@ -98,6 +106,18 @@ fn check_config() -> Command {
         .arg(config())
         .arg(flag("json", "Print one JSON array for scripts"))
         .arg(flag("online", "Also ask the server: its instance, the agent token, the served projects"))
+}
+
+fn status() -> Command {
+    Command::new("status")
+        .about("Says how the service is: live runs with age and step, queue, server, disk")
+        .long_about(
+            "Says how the service of a configuration is, from its state directory. Disturbs nothing, and works while the \
+             service does not run. Call it as the service's user.",
+        )
+        .after_help(STATUS_EXAMPLES)
+        .arg(config())
+        .arg(flag("json", "Print one JSON object for scripts"))
 }
 
 fn local() -> Command {

@@ -43,6 +43,10 @@ fn words_become_invocations() {
             "check-config|--config|c.toml|--json|--online",
             Invocation::CheckConfig(CheckOptions { config: "c.toml".into(), json: true, online: true }),
         ),
+        (
+            "status|--config|c.toml|--json",
+            Invocation::Status(StatusOptions { config: "c.toml".into(), json: true }),
+        ),
         ("local|--project|a", Invocation::Local(local.clone())),
         (
             "local|--project|a|--project|b|--listen|127.0.0.1:8080|--billing|personal|--tool-class|host|--write",

@@ -1,17 +1,29 @@
-//! What the account and the service manager give a turn: HOME and PATH (C2-09).
+//! The account, and what it and the service manager give a turn: HOME and PATH (C2-09).
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::report::Check;
 use crate::claude::environment::{clean_path, passwd_home};
+use crate::sys::process::effective_uid;
 
-/// HOME and PATH.
+/// Account, HOME and PATH.
 pub fn checks(environment: &[(OsString, OsString)]) -> Vec<Check> {
     let value = |wanted: &str| {
         environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_os_str())
     };
-    vec![home(value("HOME"), passwd_home().as_deref()), path(value("PATH"))]
+    vec![user(effective_uid() == 0), home(value("HOME"), passwd_home().as_deref()), path(value("PATH"))]
+}
+
+fn user(root: bool) -> Check {
+    if root {
+        return Check::warn(
+            "runs_as_root",
+            "this user is root, and turns would run as root; call this as the user of the service, and give the service a \
+             user of its own",
+        );
+    }
+    Check::ok("ordinary_user", "turns run as an ordinary user")
 }
 
 fn home(variable: Option<&OsStr>, passwd: Option<&Path>) -> Check {
@@ -72,6 +84,8 @@ mod tests {
         let missing = top.join("missing");
         let both = std::env::join_paths([dir, &missing]).unwrap();
         let rows = [
+            (user(true), "runs_as_root"),
+            (user(false), "ordinary_user"),
             (home(Some(dir.as_os_str()), None), "home_set"),
             (home(None, Some(dir)), "home_from_passwd"),
             (home(Some(missing.as_os_str()), Some(dir)), "home_from_passwd"),

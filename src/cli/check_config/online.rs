@@ -7,14 +7,18 @@ use crate::config::Config;
 use crate::run::channels::binding;
 use crate::run::client_settings;
 use crate::run::workspace::Workspaces;
-use crate::sdk::client::Client;
+use crate::sdk::client::{ApiResult, Client};
 use crate::sdk::error::ApiError;
+use crate::sdk::wire::Time;
 use crate::sdk::wire::channel::AgentChannelConfig;
 use crate::sdk::wire::file::PrincipalKind;
 use crate::sdk::wire::run::ToolClass;
 
 /// Longest time of one question with its repeats; a person waits for it.
 const LIMIT: Duration = Duration::from_secs(20);
+
+/// Milliseconds of a second.
+const SECOND_MS: u64 = 1000;
 
 /// Every question in turn, as far as the answers allow.
 pub fn checks(config: &Config) -> Vec<Check> {
@@ -27,6 +31,7 @@ pub fn checks(config: &Config) -> Vec<Check> {
     if checks.iter().any(Check::is_fail) {
         return checks;
     }
+    checks.push(clock(client.server_clock(), config.adapter.invocation_token_leeway));
     checks.push(agent(&client));
     if !checks.iter().any(Check::is_fail) {
         checks.extend(channels(config, &client));
@@ -48,9 +53,40 @@ fn instance(config: &Config, client: &Client) -> Check {
         ),
         Err(fault) => Check::fail(
             "server_unreachable",
-            format!("no discovery: {fault}; check runner.server_url and the network"),
+            format!(
+                "no discovery: {fault}; check runner.server_url, the name service, firewall and proxy (sdk.proxy), and that \
+                 the server is up"
+            ),
         ),
     }
+}
+
+/// Compares the clocks: tokens say from when and until when they hold. The server's is told to a second.
+fn clock(server: ApiResult<Option<Time>>, leeway: Duration) -> Check {
+    let Ok(Some(server)) = server else {
+        return Check::warn(
+            "clock_unknown",
+            "the server does not tell its time; keep this machine's clock synchronised",
+        );
+    };
+    let ahead_ms = Time::now().as_millis() - server.as_millis();
+    let seconds = ahead_ms.unsigned_abs() / SECOND_MS;
+    let side = if ahead_ms < 0 { "behind" } else { "ahead of" };
+    let said = format!("this machine's clock is {seconds} s {side} the server's");
+    let cure = "synchronise it, for example with timedatectl set-ntp true";
+    if u128::from(seconds) * u128::from(SECOND_MS) > leeway.as_millis() {
+        let limit = leeway.as_secs();
+        return Check::fail(
+            "clock_off",
+            format!(
+                "{said}, and tokens are refused beyond adapter.invocation_token_leeway ({limit} s); {cure}"
+            ),
+        );
+    }
+    if u128::from(seconds) * u128::from(SECOND_MS) * 2 > leeway.as_millis() {
+        return Check::warn("clock_drifts", format!("{said}; {cure}"));
+    }
+    Check::ok("clock_agrees", said)
 }
 
 fn agent(client: &Client) -> Check {
@@ -111,4 +147,29 @@ fn readiness(config: &Config, channel: &AgentChannelConfig) -> Option<Check> {
             ),
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_have_their_steps() {
+        let leeway = Duration::from_secs(60);
+        let off = |seconds: i64| Ok(Some(Time::from_millis(Time::now().as_millis() - seconds * 1000)));
+        let rows = [
+            (off(0), "clock_agrees", "0 s"),
+            (off(40), "clock_drifts", "40 s ahead of"),
+            (off(-40), "clock_drifts", "behind"),
+            (off(300), "clock_off", "300 s ahead of"),
+            (off(-300), "clock_off", "behind"),
+            (Ok(None), "clock_unknown", "synchronised"),
+            (Err(crate::sdk::error::TransportError::Connect.into()), "clock_unknown", "synchronised"),
+        ];
+        for (server, code, said) in rows {
+            let check = clock(server, leeway);
+            assert_eq!(check.code, code, "{}", check.sentence);
+            assert!(check.sentence.contains(said), "{}", check.sentence);
+        }
+    }
 }

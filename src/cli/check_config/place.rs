@@ -22,8 +22,11 @@ const DISK_LOW: u64 = 1024 * MIB;
 /// Free space below which not even the inbox can be relied on.
 const DISK_FULL: u64 = 64 * MIB;
 
-/// Memory of one turn with its tools: the CLI is a JavaScript program of some hundred mebibytes.
-const TURN_MEMORY: u64 = 512 * MIB;
+/// Least memory of one turn: what the CLI takes for a short answer.
+const TURN_MEMORY_LEAST: u64 = 200 * MIB;
+
+/// Memory of one turn at work with long conversations; what its tools start comes on top.
+const TURN_MEMORY: u64 = 700 * MIB;
 
 /// Bytes of the unit in `/proc/meminfo` (proc(5)).
 const MEMINFO_UNIT: u64 = 1024;
@@ -31,14 +34,38 @@ const MEMINFO_UNIT: u64 = 1024;
 /// State directory, projects root, disk, memory.
 pub fn checks(config: &Config) -> Vec<Check> {
     let runner = &config.runner;
-    let mut checks =
-        vec![Check::ok("state_dir_private", "runner.state_dir is a directory of this user alone")];
+    let mut checks = vec![state_dir(&runner.state_dir)];
     checks.push(length(&runner.state_dir));
     checks.push(projects_root(&runner.projects_root));
     checks.push(disk(free_space(&runner.state_dir)));
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     checks.push(memory(available(&meminfo), parallel_limit(config)));
     checks
+}
+
+/// Owner and permissions of one that exists are checked by the load.
+fn state_dir(path: &Path) -> Check {
+    if path.is_dir() {
+        return match access(path, AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK) {
+            Ok(()) => Check::ok("state_dir_private", "runner.state_dir is a directory of this user alone"),
+            Err(_) => Check::fail(
+                "state_dir_unwritable",
+                "this user cannot write runner.state_dir; check its mode (0700) and that its file system is not read-only",
+            ),
+        };
+    }
+    let above = path.ancestors().find(|above| above.exists()).unwrap_or(Path::new("/"));
+    if !above.is_dir() || access(above, AccessFlags::W_OK | AccessFlags::X_OK).is_err() {
+        return Check::fail(
+            "state_dir_missing",
+            "runner.state_dir does not exist and this user cannot make it; create it with mode 0700 for this user, or let \
+             the unit's StateDirectory do that",
+        );
+    }
+    Check::warn(
+        "state_dir_new",
+        "runner.state_dir does not exist yet; the first start makes it for its own user",
+    )
 }
 
 fn length(state_dir: &Path) -> Check {
@@ -65,8 +92,10 @@ fn projects_root(root: &Path) -> Check {
     }
 }
 
+/// What is free where `directory` is, or will be.
 fn free_space(directory: &Path) -> Option<u64> {
-    let found = statvfs(directory).ok()?;
+    let there = directory.ancestors().find(|above| above.is_dir())?;
+    let found = statvfs(there).ok()?;
     Some(found.blocks_available().saturating_mul(found.fragment_size()))
 }
 
@@ -76,7 +105,12 @@ fn disk(free: Option<u64>) -> Check {
     };
     let mib = free / MIB;
     if free < DISK_FULL {
-        Check::fail("disk_full", format!("{mib} MiB are free for runner.state_dir; make room"))
+        Check::fail(
+            "disk_full",
+            format!(
+                "{mib} MiB are free for runner.state_dir; make room on its disk, or shorten runner.stream_log_retention"
+            ),
+        )
     } else if free < DISK_LOW {
         Check::warn("disk_low", format!("only {mib} MiB are free for runner.state_dir; make room soon"))
     } else {
@@ -106,8 +140,9 @@ fn memory(available: Option<u64>, turns: usize) -> Check {
     Check::warn(
         "memory_low",
         format!(
-            "{mib} MiB of memory are available, and a turn takes about {} MiB; set runner.max_parallel_runs to {fit}, or \
-             give the machine more",
+            "{mib} MiB of memory are available for {turns} turns at once, and a turn takes {} to {} MiB and what its tools \
+             take; set runner.max_parallel_runs to {fit}, or give the machine more",
+            TURN_MEMORY_LEAST / MIB,
             TURN_MEMORY / MIB
         ),
     )
@@ -128,6 +163,8 @@ mod tests {
             (memory(None, 2), "memory_unknown"),
             (memory(Some(2 * TURN_MEMORY - 1), 2), "memory_low"),
             (memory(Some(2 * TURN_MEMORY), 2), "memory_available"),
+            (state_dir(Path::new("/proc/self/stat/state")), "state_dir_missing"),
+            (state_dir(&std::env::temp_dir().join("no-such-state")), "state_dir_new"),
             (length(Path::new("/var/lib/claude-code-runner")), "state_dir_short"),
             (length(Path::new(&long)), "state_dir_long"),
             (length(Path::new(&long[..STATE_DIR_BYTES])), "state_dir_short"),

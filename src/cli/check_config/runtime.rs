@@ -14,7 +14,7 @@ use crate::config::{Config, TurnEnvValue};
 use crate::run::runtime::Runtime;
 use crate::run::state_dir::StateDir;
 use crate::sdk::wire::run::BillingMode;
-use crate::sys::private;
+use crate::sys::private::{self, TempDir};
 
 /// Longest first line of a script that the kernel reads (execve(2)).
 const SHEBANG_LIMIT: u64 = 256;
@@ -40,8 +40,11 @@ pub fn checks(config: &Config, parent: &[(OsString, OsString)]) -> Vec<Check> {
             format!("runner.claude_bin is a script for {name:?}, which is on no trusted directory of PATH; add its directory"),
         ));
     }
-    checks.push(version(runtime.probed()));
+    let probed = runtime.probed();
+    checks.push(version(probed));
     match modes(config) {
+        // A program that cannot run a turn has nothing to say of who pays either.
+        Ok(_) if !probed.verdict.allows_turns() => {}
         Ok(modes) => checks.extend(modes.into_iter().map(|mode| payer(config, parent, &program, mode))),
         Err(check) => checks.push(check),
     }
@@ -49,22 +52,37 @@ pub fn checks(config: &Config, parent: &[(OsString, OsString)]) -> Vec<Check> {
 }
 
 fn version(probed: Probed) -> Check {
-    let found = probed.version.map(|version| version.to_string()).unwrap_or_default();
-    match probed.verdict {
-        Verdict::Pinned => Check::ok("runtime_version_pinned", format!("the CLI is version {found}")),
-        Verdict::Untested => Check::warn(
+    let found = probed.version.map(|version| version.to_string());
+    let cure = format!("install exactly {PINNED_CLAUDE_CODE_VERSION} again and keep its updates off");
+    match (probed.verdict, found) {
+        (Verdict::Pinned, found) => {
+            Check::ok("runtime_version_pinned", format!("the CLI is version {}", found.unwrap_or_default()))
+        }
+        (Verdict::Untested, found) => Check::warn(
             "runtime_version_untested",
-            format!("the CLI is version {found}; tested is {PINNED_CLAUDE_CODE_VERSION}; install that one"),
-        ),
-        Verdict::Unsupported => Check::fail(
-            "runtime_version_unsupported",
             format!(
-                "the CLI is older than {MIN_CLAUDE_CODE_VERSION} or does not say its version; install {PINNED_CLAUDE_CODE_VERSION}"
+                "the CLI is version {}; tested is {PINNED_CLAUDE_CODE_VERSION}; {cure}",
+                found.unwrap_or_default()
             ),
         ),
-        Verdict::Unreachable => Check::fail(
+        (Verdict::Unsupported, Some(found)) => Check::fail(
+            "runtime_version_unsupported",
+            format!(
+                "the CLI is version {found}, older than the least that works, {MIN_CLAUDE_CODE_VERSION}; {cure}"
+            ),
+        ),
+        (Verdict::Unsupported, None) => Check::fail(
+            "runtime_version_unsupported",
+            format!(
+                "runner.claude_bin answers --version, but not as Claude Code does; an update may have left a stub; {cure}"
+            ),
+        ),
+        (Verdict::Unreachable, _) => Check::fail(
             "runtime_unreachable",
-            "the CLI did not answer --version within runner.cli_probe_timeout; start it by hand as this user",
+            format!(
+                "runner.claude_bin does not start, fails, or does not answer --version within runner.cli_probe_timeout; \
+                 start it by hand as this user to see why; an update may have left a stub: {cure}"
+            ),
         ),
     }
 }
@@ -97,7 +115,10 @@ fn modes(config: &Config) -> Result<Vec<BillingMode>, Check> {
 
 /// Asks the CLI who pays, as every run does before its start.
 fn payer(config: &Config, parent: &[(OsString, OsString)], program: &Path, mode: BillingMode) -> Check {
-    let state = StateDir::new(&config.runner.state_dir);
+    // Before the first start a place that goes away again, so that this leaves nothing behind, of the wrong user at that.
+    let passing = if config.runner.state_dir.is_dir() { None } else { TempDir::new().ok() };
+    let root = passing.as_ref().map_or(config.runner.state_dir.as_path(), TempDir::path);
+    let state = StateDir::new(root);
     let environment = match run_environment(config, parent, mode, &state) {
         Ok(environment) => environment,
         Err(check) => return check,
@@ -189,7 +210,6 @@ fn judge(mode: BillingMode, found: AuthMethod) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::private::TempDir;
 
     #[test]
     fn payers_have_their_checks() {

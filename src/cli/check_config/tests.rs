@@ -48,7 +48,7 @@ fn environment() -> Vec<(OsString, OsString)> {
 }
 
 fn fails(top: &TempDir) -> Vec<&'static str> {
-    let config = config::load(&top.join("config.toml")).unwrap();
+    let config = config::look(&top.join("config.toml")).unwrap();
     let checks = offline(&config, &environment());
     checks.iter().filter(|check| check.status == Status::Fail).map(|check| check.code).collect()
 }
@@ -59,7 +59,7 @@ const GOOD: &str = "claude_bin = \"TOP/claude\"\nanthropic_api_key_ref = \"file:
 fn a_good_configuration_has_no_fail_and_shows_no_secret() {
     let top = furnished(GOOD);
     assert_eq!(fails(&top), [""; 0]);
-    let config = config::load(&top.join("config.toml")).unwrap();
+    let config = config::look(&top.join("config.toml")).unwrap();
     let checks = offline(&config, &environment());
     assert!(checks.iter().any(|check| check.code == "organization_proven"));
     assert!(!serde_json::json!(checks).to_string().contains("made-up"));
@@ -87,6 +87,51 @@ fn what_is_missing_fails_with_its_code() {
 }
 
 #[test]
+fn a_cli_that_is_old_or_a_stub_or_not_there_is_named_with_its_cure() {
+    let rows: &[(&str, &str, &str, &str)] = &[
+        ("old", "echo '2.1.200 (Claude Code)'", "runtime_version_unsupported", "2.1.200"),
+        ("a stub that only talks", "echo 'please reinstall'", "runtime_version_unsupported", "stub"),
+        ("a stub that says nothing", "true", "runtime_version_unsupported", "stub"),
+        (
+            "a stub that fails",
+            "echo 'native binary not installed' >&2; exit 1",
+            "runtime_unreachable",
+            "stub",
+        ),
+        (
+            "too new",
+            "case \"$*\" in *auth*) echo '{\"authMethod\":\"api_key\"}' ;; *) echo '2.1.999 (Claude Code)' ;; esac",
+            "",
+            "",
+        ),
+    ];
+    for (name, script, code, said) in rows {
+        let top = furnished(GOOD);
+        fs::write(top.join("claude"), format!("#!/bin/sh\n{script}\n")).unwrap();
+        let config = config::look(&top.join("config.toml")).unwrap();
+        let checks = offline(&config, &environment());
+        let failed: Vec<_> = checks.iter().filter(|check| check.is_fail()).collect();
+        let codes: Vec<_> = failed.iter().map(|check| check.code).collect();
+        let expected: &[&str] = if code.is_empty() { &[] } else { &[code] };
+        assert_eq!(codes, expected, "{name}: the cause alone");
+        for check in failed {
+            assert!(
+                check.sentence.contains(said) && check.sentence.contains("install exactly"),
+                "{}",
+                check.sentence
+            );
+        }
+    }
+}
+
+#[test]
+fn a_check_before_the_first_start_makes_nothing() {
+    let top = furnished(GOOD);
+    assert_eq!(fails(&top), [""; 0]);
+    assert!(!top.join("state").exists());
+}
+
+#[test]
 fn a_token_that_others_may_read_fails() {
     let top = furnished(GOOD);
     fs::set_permissions(top.join("token"), fs::Permissions::from_mode(0o644)).unwrap();
@@ -100,7 +145,7 @@ fn five_faults_are_five_checks_with_their_lines() {
     let top = furnished(
         "tool_class = \"all\"\npoll_interval = \"soon\"\nmax_parallel_runs = 0\nallow_personal = 1\nflag = 2\n",
     );
-    let faults = config::load(&top.join("config.toml")).unwrap_err();
+    let faults = config::look(&top.join("config.toml")).unwrap_err();
     let checks = of_faults(&faults);
     let codes: Vec<_> = checks.iter().map(|check| check.code).collect();
     assert_eq!(codes, ["unknown_value", "bad_duration", "out_of_range", "wrong_type", "unknown_key"]);
@@ -117,14 +162,14 @@ fn a_state_directory_open_to_others_is_a_configuration_fault() {
     let options = CheckOptions { config: top.join("config.toml"), json: true, online: false };
     assert_eq!(check_config(&options), Ok(exit::CONFIGURATION));
     let codes: Vec<_> =
-        of_faults(&config::load(&options.config).unwrap_err()).iter().map(|check| check.code).collect();
+        of_faults(&config::look(&options.config).unwrap_err()).iter().map(|check| check.code).collect();
     assert_eq!(codes, ["directory_open_to_others"]);
 }
 
 #[test]
 fn a_server_that_is_away_fails_online_only() {
     let top = furnished(GOOD);
-    let config = config::load(&top.join("config.toml")).unwrap();
+    let config = config::look(&top.join("config.toml")).unwrap();
     // Port 9 of the loopback is the discard service, which nobody runs.
     let codes: Vec<_> = online::checks(&config).iter().map(|check| check.code).collect();
     assert_eq!(codes, ["server_unreachable"]);

@@ -34,6 +34,11 @@ pub fn prepare(path: &Path) -> Result<(), StoreError> {
     if looks_damaged(&mut file, path)? { Err(StoreError::Damaged) } else { Ok(()) }
 }
 
+/// Whether the store has a journal: somebody uses it, or died while using it.
+pub fn has_journal(path: &Path) -> bool {
+    beside(path, WAL).exists()
+}
+
 /// Renames the file and its companions; gives the new name of the file.
 ///
 /// The companions go along: a journal that belongs to another file would be replayed into the new one.

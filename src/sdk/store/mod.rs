@@ -8,6 +8,7 @@
 
 mod error;
 mod files;
+pub mod peek;
 mod row;
 mod schema;
 

@@ -71,6 +71,11 @@ impl Service {
         self.state.lock().unwrap().replies.push(Reply { when, times, what });
     }
 
+    /// Forgets every reply.
+    pub fn forget(&self) {
+        self.state.lock().unwrap().replies.clear();
+    }
+
     /// The bodies of every request for a message.
     pub fn requests(&self) -> Vec<Value> {
         self.state.lock().unwrap().requests.clone()

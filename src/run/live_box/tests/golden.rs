@@ -128,10 +128,17 @@ const GOLDEN: [&str; 26] = [
     "10-prompt-too-long-compaction-fails",
 ];
 
+/// Recordings that `scripts/real-cli --refresh` makes; each has a golden file.
+const OF_THE_SUITE: &str = "real-";
+
 #[test]
 fn golden_documents() {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
-    for name in GOLDEN {
+    let all = recordings();
+    let names = all.iter().filter_map(|path| path.file_stem()?.to_str());
+    let of_the_suite: Vec<_> = names.filter(|name| name.starts_with(OF_THE_SUITE)).collect();
+    assert!(of_the_suite.len() >= 10, "{of_the_suite:?}");
+    for name in GOLDEN.into_iter().chain(of_the_suite) {
         let (replay, document) = replay_file(&folder("recordings").join(format!("{name}.jsonl")));
         let got = golden(&replay, &document);
         let file = folder("golden").join(format!("{name}.json"));
