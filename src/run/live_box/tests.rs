@@ -50,6 +50,12 @@ impl Followed {
         self
     }
 
+    fn used(&mut self, tokens: SoFar) -> &mut Self {
+        let now = Time::from_millis(1000);
+        self.live.used(tokens, &mut Sink { document: &mut self.out, mask: &plain, now });
+        self
+    }
+
     fn end(&mut self, status: StepStatus) {
         let now = Time::from_millis(2000);
         self.live.end(status, &mut Sink { document: &mut self.out, mask: &plain, now });
@@ -314,4 +320,18 @@ fn errors_and_subagents_are_no_excerpt() {
         Assistant { parent_tool_use_id: Some("p".into()), text: "sub".into(), ..Assistant::default() };
     one.on(Message::Assistant(error)).on(Message::Assistant(agent));
     assert_eq!(one.at("/last_text_excerpt"), Value::Null);
+}
+
+#[test]
+fn tokens_show_while_the_turn_works_and_only_what_changed_is_written() {
+    let mut followed = Followed::new();
+    followed.used(SoFar::default());
+    assert_eq!(followed.out.operations, 0, "nothing used is nothing said");
+    let first = SoFar { input: 7, cache_read: 3, ..SoFar::default() };
+    followed.used(first).used(first);
+    assert_eq!(followed.out.operations, 2);
+    assert_eq!((followed.at("/metrics/tokens_in"), followed.at("/metrics/tokens_cache_read")), (json!(7), json!(3)));
+    assert_eq!(followed.at("/metrics/tokens_out"), Value::Null, "not known before a result");
+    followed.used(SoFar { output: Some(5), ..first });
+    assert_eq!((followed.at("/metrics/tokens_out"), followed.out.operations), (json!(5), 3));
 }
