@@ -1,14 +1,14 @@
 // The box of a run: what it does while it works, what it did when it has ended.
 
 import { cancelRun } from "./api.js";
-import { el, note, set, setText } from "./dom.js";
-import { compare, count, duration, ended, money, reasonSentence, spent, stateWord, tokens } from "./format.js";
+import { button, el, note, set, setText } from "./dom.js";
+import { count, duration, ended, money, plural, reasonSentence, spent, stateWord, tokens } from "./format.js";
 
 /** Most steps shown at once; the others come when they are asked for. */
 const STEPS_MAX = 200;
 /** Letters by which an excerpt is known to be the answer. */
 const SAME = 80;
-const SIGNS = { running: "\u25cf", completed: "\u2713", failed: "\u2715", cancelled: "\u25a0" };
+const SIGNS = { running: "\u25cf", completed: "\u2713", failed: "\u2715", interrupted: "\u2715", cancelled: "\u25a0" };
 const KINDS = { tool_call: "", subagent: "Agent", background_job: "In the background", status: "" };
 
 /** Boxes whose times go on. */
@@ -20,15 +20,16 @@ export class RunBox {
   constructor(run) {
     this.nodes = new Map();
     this.allSteps = false;
+    this.sign = el("span", { class: "sign", "aria-hidden": "true" });
     this.state = el("span", { class: "run-state" });
     this.model = el("span", { class: "quiet" });
     this.time = el("span", { class: "quiet time" });
-    this.stop = el("button", { type: "button", class: "stop", text: "Stop", click: () => this.askStop() });
+    this.stop = button("Stop", () => this.askStop(), { class: "stop" });
     this.line = el("p", { class: "status-line" });
     this.why = el("p", { class: "why" });
     this.excerpt = el("div", { class: "excerpt", dir: "auto", tabindex: "0", "aria-label": "Text so far" });
     this.summary = el("summary", {});
-    this.more = el("button", { type: "button", class: "plain", hidden: true, click: () => this.showAllSteps() });
+    this.more = button("", () => this.showAllSteps(), { class: "plain" });
     this.list = el("ul", { class: "steps" });
     this.frame = el("div", { class: "steps-frame", tabindex: "0", "aria-label": "Steps" }, this.more, this.list);
     this.details = el("details", { open: !ended(run) }, this.summary, this.frame);
@@ -36,7 +37,7 @@ export class RunBox {
     this.contextText = el("span", {});
     this.numbers = el("span", { class: "numbers" });
     this.retries = el("p", { class: "retries" });
-    const head = el("header", {}, this.state, this.model, this.time, this.stop);
+    const head = el("header", {}, this.sign, this.state, this.model, this.time, this.stop);
     const foot = el("footer", {}, el("label", { class: "context" }, this.contextText, this.context), this.numbers);
     this.element = el("section", { class: "run" }, head, this.line, this.retries, this.excerpt, this.details, this.why, foot);
     this.update(run);
@@ -49,12 +50,12 @@ export class RunBox {
     this.run = run;
     const document = run.document ?? {};
     set(this.element, { "data-state": run.state, "aria-label": `Run: ${stateWord(run.state)}` });
+    setText(this.sign, SIGNS[run.state]);
     setText(this.state, stateWord(run.state));
     setText(this.model, document.model ?? "");
     set(this.stop, { hidden: over, disabled: run.state === "cancelling" });
-    setText(this.line, over ? "" : statusLine(run, document));
-    setText(this.why, over ? reasonSentence(run.reason) : "");
-    set(this.why, { hidden: !over || !run.reason });
+    set(this.line, { hidden: over, text: over ? "" : statusLine(run, document) });
+    set(this.why, { hidden: !over || !run.reason, text: reasonSentence(run.reason) });
     this.showExcerpt(document.last_text_excerpt ?? "", answer, !over && run.state !== "queued");
     this.showSteps(Object.values(document.steps ?? {}));
     this.showNumbers(run, document.metrics ?? {});
@@ -86,10 +87,8 @@ export class RunBox {
     set(this.details, { hidden: steps.length === 0 });
     if (steps.length === 0) return;
     const atEnd = this.frame.scrollHeight - this.frame.scrollTop - this.frame.clientHeight < 30;
-    steps.sort((a, b) => compare(a.started_at, b.started_at) || compare(a.finished_at ?? "~", b.finished_at ?? "~"));
     const hidden = this.allSteps ? 0 : Math.max(0, steps.length - STEPS_MAX);
-    set(this.more, { hidden: hidden === 0 });
-    setText(this.more, `Show ${hidden} earlier steps`);
+    set(this.more, { hidden: hidden === 0, text: `Show ${hidden} earlier steps` });
     for (const step of steps.slice(hidden)) this.showStep(step);
     if (!this.allSteps) for (const step of steps.slice(0, hidden)) this.dropStep(step.id);
     setText(this.summary, summaryOf(steps));
@@ -108,11 +107,15 @@ export class RunBox {
     node.step = step;
     if (known && known.status === step.status && known.title === step.title && known.finished_at === step.finished_at) return;
     set(node.element, { "data-state": step.status });
-    setText(node.sign, SIGNS[step.status]);
-    setText(node.word, stateWord(step.status));
-    setText(node.name, [KINDS[step.kind], step.name.replaceAll("_", " ")].filter(Boolean).join(": "));
-    setText(node.title, step.title || Object.entries(step.detail ?? {}).map(([key, value]) => `${key}: ${value}`).join(", "));
-    setText(node.time, duration(spent(step)));
+    const detail = Object.entries(step.detail ?? {}).map(([key, value]) => `${key}: ${value}`).join(", ");
+    const texts = {
+      sign: SIGNS[step.status],
+      word: stateWord(step.status),
+      name: [KINDS[step.kind], step.name.replaceAll("_", " ")].filter(Boolean).join(": "),
+      title: step.title || detail,
+      time: duration(spent(step)),
+    };
+    for (const [part, text] of Object.entries(texts)) setText(node[part], text);
   }
 
   dropStep(id) {
@@ -138,8 +141,8 @@ export class RunBox {
     }
     const used = tokens(run);
     const parts = [
-      used.all > 0 && `${count(used.all)} tokens (${count(used.fresh)} in, ${count(used.cached)} cached, ${count(used.out)} out)`,
-      money(run.costs) ?? (ended(run) && run.started_at && "cost unknown"),
+      used.all > 0 && `${count(used.all)} tokens (${count(used.fresh)} in, ${count(used.cached)} cached${used.out ? `, ${count(used.out)} out` : ""})`,
+      money(run.costs) ?? (run.started_at && (ended(run) ? "cost unknown" : "cost at the end")),
       metrics.subagents > 0 && plural(metrics.subagents, "agent"),
       metrics.background_jobs > 0 && `${metrics.background_jobs} in the background`,
     ];
@@ -186,8 +189,6 @@ function summaryOf(steps) {
   ];
   return parts.filter(Boolean).join(", ");
 }
-
-const plural = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 function stepNode() {
   const sign = el("span", { class: "sign", "aria-hidden": "true" });

@@ -28,9 +28,7 @@ export function send(thread, text, files) {
 }
 
 /** Tries again what was refused. */
-export function again(entry) {
-  deliver(entry);
-}
+export const again = (entry) => deliver(entry);
 
 /** Takes a message back. */
 export function drop(entry) {
@@ -51,13 +49,11 @@ async function deliver(entry) {
       const posted = await api.post(entry.thread, entry.message);
       entry.posted = posted.message_id;
       changed(entry);
-      settle(entry);
-      return;
+      return settle(entry);
     } catch (error) {
-      if (error.status !== 401 && !api.passing(error) && error.problem?.code !== "request_in_progress") {
+      if (error.status !== 401 && !api.passing(error) && error.code !== "request_in_progress") {
         entry.problem = error.message;
-        changed(entry);
-        return;
+        return changed(entry);
       }
       entry.waiting = true;
       changed(entry);
@@ -67,7 +63,7 @@ async function deliver(entry) {
 }
 
 function tooLong(entry) {
-  const most = store.limits?.message_max_content_bytes ?? Infinity;
+  const most = api.limits.message_max_content_bytes ?? Infinity;
   const size = new TextEncoder().encode(entry.message.content_md).length;
   return size > most ? `The message is too long (${size} bytes, at most ${most}). Send it as a file.` : undefined;
 }

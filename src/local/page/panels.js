@@ -1,7 +1,7 @@
 // The runner's state and a project's permissions: what is so, and what to do about it.
 
 import * as api from "./api.js";
-import { byId, dialog, el, note, set, setText } from "./dom.js";
+import { button, byId, dialog, el, note, set, setText } from "./dom.js";
 import { duration } from "./format.js";
 import { on, putProject, store } from "./store.js";
 
@@ -19,7 +19,7 @@ const REASONS = {
 const pill = byId("runner");
 
 export function startPanels() {
-  pill.addEventListener("click", showRunner);
+  set(pill, { click: showRunner });
   on("runner", drawPill);
   on("link", drawPill);
 }
@@ -35,7 +35,7 @@ function runnerWord() {
 function drawPill() {
   const [state, word] = runnerWord();
   set(pill, { "data-state": state });
-  setText(pill.querySelector(".pill-text"), word);
+  setText(pill.lastElementChild, word);
 }
 
 /** How the runner is. */
@@ -64,8 +64,8 @@ function reasonElement(reason) {
 }
 
 function facts(state, beat) {
-  const found = beat.runtime_version;
-  const versions = found ? `${found}${found === PINNED_RUNTIME ? " (the tested one)" : `, tested with ${PINNED_RUNTIME}`}` : `not found, tested with ${PINNED_RUNTIME}`;
+  const found = beat.runtime_version ?? "not found";
+  const versions = found + (found === PINNED_RUNTIME ? " (the tested one)" : `, tested with ${PINNED_RUNTIME}`);
   const age = (state.age_ms ?? 0) + Date.now() - state.seen;
   return list([
     ["Claude Code", versions],
@@ -108,22 +108,22 @@ export function showProject(channel) {
   }
 
   function toggle(name, about, member) {
-    const button = el("button", { type: "button", class: "switch", role: "switch", "aria-checked": "false", click: () => change(button, member) },
-      el("span", { class: "knob", "aria-hidden": "true" }), el("span", {}, el("strong", { text: name }), el("span", { class: "quiet", text: about })));
-    return { element: button, show: (on) => set(button, { "aria-checked": String(on) }) };
+    const knob = el("input", { type: "checkbox", role: "switch", change: () => change(knob, member) });
+    const element = el("label", { class: "switch" }, knob, el("strong", { text: name }), el("span", { class: "quiet", text: about }));
+    return { element, show: (on) => (knob.checked = on) };
   }
 
-  async function change(button, member) {
+  async function change(knob, member) {
     const project = store.projects.get(channel);
-    set(button, { disabled: true });
+    set(knob, { disabled: true });
     try {
       putProject(await api.setGrant(project, { [member]: !project[member] }));
     } catch (error) {
       note(error.message);
-      if (error.problem?.current?.channel_id) putProject(error.problem.current);
+      putProject(error.problem.current ?? project);
     } finally {
-      set(button, { disabled: false });
-      button.focus();
+      set(knob, { disabled: false });
+      knob.focus();
     }
   }
 }

@@ -22,11 +22,8 @@ export async function showPreview(file) {
   const name = plainName(file.name);
   const { body } = dialog(name, el("p", { class: "quiet", text: "Loading" }));
   const keep = el("p", {}, el("a", { class: "button", href: contentPath(file.file_id), download: file.name, text: `Download (${bytes(file.size_bytes)})` }));
-  if (previewKind(file) === "image") {
-    body.replaceChildren(el("img", { class: "picture", src: contentPath(file.file_id), alt: name }), keep);
-    return;
-  }
   try {
+    if (previewKind(file) === "image") return body.replaceChildren(el("img", { class: "picture", src: contentPath(file.file_id), alt: name }), keep);
     const { text, cut } = await start(file);
     const content = previewKind(file) === "table" ? table(text, /\.tsv$/i.test(file.name) ? "\t" : undefined) : el("pre", { class: "text", dir: "auto", tabindex: "0", text });
     const more = cut && el("p", { class: "quiet", text: `Only the first ${bytes(TEXT_MAX)} are shown.` });
@@ -44,7 +41,7 @@ async function start(file) {
 
 function table(text, given) {
   const rows = csv(text, given ?? separator(text));
-  const cells = (row, tag) => row.slice(0, COLUMNS_MAX).map((cell) => el(tag, { text: cell, dir: "auto", class: isNumber(cell) ? "right" : null }));
+  const cells = (row, tag) => row.slice(0, COLUMNS_MAX).map((cell) => el(tag, { text: cell, dir: "auto", class: isNumber(cell) && "right" }));
   const [head = [], ...lines] = rows.slice(0, ROWS_MAX + 1);
   const made = el("table", {}, el("thead", {}, el("tr", {}, cells(head, "th"))), el("tbody", {}, lines.map((row) => el("tr", {}, cells(row, "td")))));
   const rest = rows.length - 1 - lines.length;
@@ -60,27 +57,12 @@ function separator(text) {
 }
 
 /** Rows of cells (RFC 4180). */
-export function csv(text, mark) {
+function csv(text, mark) {
   const rows = [[]];
-  let cell = "";
-  let quoted = false;
-  const end = () => {
-    rows.at(-1).push(cell);
-    cell = "";
-  };
-  for (let at = 0; at < text.length; at += 1) {
-    const letter = text[at];
-    if (quoted) {
-      if (letter !== '"') cell += letter;
-      else if (text[at + 1] === '"') cell += text[(at += 1)];
-      else quoted = false;
-    } else if (letter === '"' && cell === "") quoted = true;
-    else if (letter === mark) end();
-    else if (letter === "\n") {
-      end();
-      rows.push([]);
-    } else if (letter !== "\r") cell += letter;
+  const cell = new RegExp(`(?:"((?:[^"]|"")*)"|([^${mark}\\r\\n]*))(${mark}|\\r?\\n|$)`, "g");
+  for (const [, quoted, plain, end] of text.matchAll(cell)) {
+    rows.at(-1).push(quoted?.replaceAll('""', '"') ?? plain);
+    if (end !== mark) rows.push([]);
   }
-  end();
-  return rows.filter((row) => row.length > 1 || row[0] !== "");
+  return rows.filter((row) => row.length > 1 || row[0]);
 }
