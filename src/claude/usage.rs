@@ -182,7 +182,7 @@ impl Usage {
         SoFar { input: sum.input, output, cache_read: sum.cache_read, cache_write: sum.cache_write }
     }
 
-    /// Sizes of the context windows that results named, tokens by model; worth keeping for the session's next run.
+    /// Sizes of the context windows that results named, tokens by model; worth keeping for the next run.
     pub fn context_windows(&self) -> &[(String, u64)] {
         &self.windows
     }

@@ -79,7 +79,7 @@ impl LiveBox {
         }
     }
 
-    /// Tells the size of a model's context in tokens, as an earlier run of the session learned it.
+    /// Tells the size of a model's context in tokens, as an earlier run learned it.
     pub fn know_context_window(&mut self, model: &str, tokens: u64) {
         self.windows.retain(|(known, _)| known != model);
         self.windows.push((model.to_owned(), tokens));
