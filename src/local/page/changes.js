@@ -4,7 +4,7 @@
 import * as api from "./api.js";
 import { apply, forget, putProjects, putRunner, putThreads, setLink, store } from "./store.js";
 
-/** How long one question waits for news; below every idle limit on the way. */
+/** How long one question waits for news. */
 const WAIT = 25_000;
 /** When an answer is overdue: the machine slept, or the line is dead without saying so. */
 const OVERDUE = WAIT + 10_000;

@@ -6,7 +6,6 @@ import { runsOf } from "./store.js";
 
 const WIDTH_MAX = 600;
 const HEIGHT = 150;
-const LEFT = 4;
 const BASE = 124;
 const BAR_MAX = 44;
 const RUNS_MAX = 40;
@@ -33,9 +32,9 @@ export function showCosts(thread) {
 function drawing(runs) {
   const width = Math.min(WIDTH_MAX, innerWidth - 76);
   const most = Math.max(1, ...runs.map((run) => tokens(run).all));
-  const step = (width - LEFT) / runs.length;
+  const step = width / runs.length;
   const thick = Math.min(BAR_MAX, step * 0.7);
-  const bars = runs.map((run, index) => bar(run, LEFT + index * step + (step - thick) / 2, thick, most));
+  const bars = runs.map((run, index) => bar(run, index * step + (step - thick) / 2, thick, most));
   const line = svg("line", { x1: 0, x2: width, y1: BASE, y2: BASE, class: "axis" });
   const label = `Tokens of ${runs.length} runs, at most ${count(most)} in one; the table below has the numbers`;
   return svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, class: "chart", role: "img", "aria-label": label }, patterns(), ...bars, line);
@@ -66,7 +65,7 @@ function patterns() {
 }
 
 function legend() {
-  const item = (part, text) => el("li", {}, svg("svg", { viewBox: "0 0 14 14", class: "chart key", "aria-hidden": "true" }, svg("rect", { width: 14, height: 14, class: part })), text);
+  const item = (part, text) => el("li", {}, svg("svg", { class: "chart key", "aria-hidden": "true" }, svg("rect", { width: 14, height: 14, class: part })), text);
   return el("ul", { class: "legend" }, item("fresh", "read"), item("cached", "read again or kept"), item("out", "written"));
 }
 

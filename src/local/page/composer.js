@@ -6,15 +6,12 @@ import { Attachments, takeFiles } from "./files.js";
 import { send } from "./outbox.js";
 import { on, putThread, runsOf, store } from "./store.js";
 
-/** Highest the field grows, in shares of the window. */
-const MOST_HEIGHT = 0.4;
-
 const field = byId("text");
 const picker = byId("picker");
 const button = byId("send");
 const hint = byId("hint");
 
-const place = { channel: undefined, thread: undefined, files: undefined, kept: new Map(), opened: () => {}, sending: false };
+const place = { kept: new Map(), sending: false };
 
 /** `opened` is called with the thread that the first message of a new one made. */
 export function startComposer(opened) {
@@ -22,11 +19,7 @@ export function startComposer(opened) {
   set(byId("composer"), { submit });
   set(field, { input: typed, keydown: key });
   set(byId("attach"), { click: () => picker.click() });
-  const picked = () => {
-    take([...picker.files]);
-    picker.value = "";
-  };
-  set(picker, { change: picked });
+  set(picker, { change: () => take([...picker.files]), click: () => (picker.value = "") });
   takeFiles(byId("main"), field, take);
   on("runs", refresh);
   on("link", refresh);
@@ -50,7 +43,7 @@ function typed() {
 /** The field and the button follow what is written. */
 function fit() {
   field.style.height = "auto";
-  field.style.height = `${Math.min(field.scrollHeight + 2, innerHeight * MOST_HEIGHT)}px`;
+  field.style.height = `${field.scrollHeight + 2}px`;
   refresh();
 }
 

@@ -1,6 +1,6 @@
 // Elements without markup, and words for those who listen to the page.
 
-/** Makes an element. `props`: attributes; `class`, `text`; functions become event listeners; true sets an empty one, false takes it away. */
+/** Makes an element. `props`: attributes, `text`; functions are event listeners; false takes an attribute away. */
 export function el(tag, props = {}, ...children) {
   const made = document.createElement(tag);
   set(made, props);
@@ -43,7 +43,7 @@ export const nameElement = (name, tag = "bdi") => el(tag, { dir: "auto", text: p
 /** A name without the letters that turn or hide text. */
 export const plainName = (name) => name.replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, "\u25af");
 
-/** Says something to a screen reader, after what it says already. */
+/** Says something to a screen reader. */
 export function announce(text) {
   const place = byId("announcements");
   place.append(el("p", { text }));

@@ -52,7 +52,7 @@ export class RunBox {
     set(this.element, { "data-state": run.state, "aria-label": `Run: ${stateWord(run.state)}` });
     setText(this.sign, SIGNS[run.state]);
     setText(this.state, stateWord(run.state));
-    setText(this.model, document.model ?? "");
+    setText(this.model, document.model);
     set(this.stop, { hidden: over, disabled: run.state === "cancelling" });
     set(this.line, { hidden: over, text: over ? "" : statusLine(run, document) });
     set(this.why, { hidden: !over || !run.reason, text: reasonSentence(run.reason) });
@@ -147,8 +147,7 @@ export class RunBox {
       metrics.background_jobs > 0 && `${metrics.background_jobs} in the background`,
     ];
     setText(this.numbers, parts.filter(Boolean).join(" \u00b7 "));
-    set(this.retries, { hidden: !metrics.api_retries });
-    setText(this.retries, retriesText(metrics, ended(run)));
+    set(this.retries, { hidden: !metrics.api_retries, text: retriesText(metrics, ended(run)) });
   }
 
   async askStop() {
@@ -167,13 +166,11 @@ function statusLine(run, document) {
   if (run.state === "cancelling") return "Stopping the work";
   if (run.state === "queued") return said ? said.replace(/^queued \((\d+) ahead\)$/, "$1 ahead") : "Waits for its turn";
   if (said) return said;
-  const working = Object.values(document.steps ?? {}).filter((step) => step.status === "running");
-  const last = working.at(-1);
-  return last ? `${last.name}${last.title ? `: ${last.title}` : ""}` : "Thinking";
+  const last = Object.values(document.steps ?? {}).findLast((step) => step.status === "running");
+  return last ? [last.name, last.title].filter(Boolean).join(": ") : "Thinking";
 }
 
 function retriesText({ api_retries: all, last_api_retry: last }, over) {
-  if (!all) return "";
   const times = `The service was asked again ${all === 1 ? "once" : `${all} times`}`;
   if (!last || over) return `${times}.`;
   const why = last.error_status ? `${last.error}, ${last.error_status}` : last.error;
@@ -181,13 +178,11 @@ function retriesText({ api_retries: all, last_api_retry: last }, over) {
 }
 
 function summaryOf(steps) {
-  const number = (status) => steps.filter((step) => step.status === status).length;
-  const parts = [
-    plural(steps.length, "step"),
-    number("running") > 0 && `${number("running")} at work`,
-    number("failed") > 0 && `${number("failed")} failed`,
-  ];
-  return parts.filter(Boolean).join(", ");
+  const some = (status, word) => {
+    const { length } = steps.filter((step) => step.status === status);
+    return length > 0 && `${length} ${word}`;
+  };
+  return [plural(steps.length, "step"), some("running", "at work"), some("failed", "failed")].filter(Boolean).join(", ");
 }
 
 function stepNode() {

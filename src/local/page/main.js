@@ -15,14 +15,14 @@ import { openThread, startThread, stopWork } from "./thread.js";
 const banner = byId("banner");
 /** Is out of the page while its title is being changed. */
 const heading = byId("title");
-const shown = { channel: undefined, thread: undefined };
+const shown = {};
 /** Tells the other tabs that the session is new. */
 const tabs = new BroadcastChannel("page");
 
 /** What stands behind the `#`: a secret on the first visit, else what is shown. */
 function route() {
   const [, kind, id] = /^#\/([tp])\/([0-9a-f-]{36})$/.exec(location.hash) ?? [];
-  return { kind, id, secret: kind || location.hash.length < 20 || location.hash.startsWith("#/") ? undefined : location.hash.slice(1) };
+  return { kind, id, secret: /^#([^/].{20,})/.exec(location.hash)?.[1] };
 }
 
 /** Trades the secret for the session and takes it out of the address. */
@@ -167,13 +167,13 @@ async function begin() {
   start();
   const { secret } = route();
   if (secret) await signIn(secret);
-  let resumed = false;
+  let first = true;
   await follow(async () => {
     firstAddress();
     await show();
     setLink("live");
-    if (!resumed) resume();
-    resumed = true;
+    if (first) resume();
+    first = false;
   });
 }
 

@@ -14,17 +14,16 @@ const policy = window.trustedTypes?.createPolicy("message", { createHTML: (html)
 /** A message of the thread. */
 export function messageElement(message) {
   const own = message.author.kind === "person";
-  const state = el("span", { class: "followup", hidden: true });
   const head = el("header", {}, nameElement(message.author.display_name, "strong"),
-    el("time", { datetime: message.created_at, text: clock(message.created_at) }), state);
+    el("time", { datetime: message.created_at, text: clock(message.created_at) }),
+    el("span", { class: "followup", hidden: !message.followup_id, text: followupWord() }));
   return el("article", { class: own ? "message own" : "message" }, head, message.content_md && content(message),
     message.attachments.length > 0 && fileList(message.attachments));
 }
 
 /** Shows what became of a follow-up. */
 export function showFollowup(element, state) {
-  const place = element.querySelector(".followup");
-  set(place, { hidden: false, "data-state": state ?? "sent", text: followupWord(state) });
+  set(element.querySelector(".followup"), { "data-state": state, text: followupWord(state) });
 }
 
 function content(message) {

@@ -1,7 +1,7 @@
 // Projects with their threads, at the side; a drawer on a phone.
 
 import * as api from "./api.js";
-import { button, byId, el, note, set } from "./dom.js";
+import { button, byId, el, note, plainName, set } from "./dom.js";
 import { clock } from "./format.js";
 import { showProject } from "./panels.js";
 import { busy, on, putThreads, store, threadsOf } from "./store.js";
@@ -10,7 +10,7 @@ const nav = byId("nav");
 const menu = byId("menu");
 const list = byId("projects");
 
-const shown = { thread: undefined, channel: undefined, timer: undefined };
+const shown = {};
 
 export function startNav() {
   for (const topic of ["projects", "threads", "runs"]) on(topic, later);
@@ -28,7 +28,7 @@ export function markShown(channel, thread) {
 
 /** The address of the thread before (-1) or behind (1) the one shown. */
 export function neighbour(step) {
-  const all = [...store.projects.keys()].flatMap((channel) => threadsOf(channel)).map((thread) => thread.id);
+  const all = [...store.projects.keys()].flatMap(threadsOf).map((thread) => thread.id);
   const next = all[all.indexOf(shown.thread) + step];
   return next ? `#/t/${next}` : location.hash;
 }
@@ -74,7 +74,7 @@ function link(thread) {
 }
 
 /** A thread's title; one without is named by its beginning. */
-export const titleOf = (thread) => thread?.title || (thread ? `Thread of ${clock(thread.created_at)}` : "New thread");
+export const titleOf = (thread) => (thread ? plainName(thread.title) || `Thread of ${clock(thread.created_at)}` : "New thread");
 
 async function loadMore(channel) {
   try {

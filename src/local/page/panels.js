@@ -16,6 +16,14 @@ const REASONS = {
   host_as_root: ["The runner may do everything, and runs as root.", "Start it as an ordinary user."],
 };
 
+const WORDS = {
+  chat: "talk only, no tools",
+  scoped: "named tools only",
+  host: "everything its account may do",
+  organization: "the API key",
+  personal: "the login",
+};
+
 const pill = byId("runner");
 
 export function startPanels() {
@@ -71,8 +79,8 @@ function facts(state, beat) {
     ["Claude Code", versions],
     ["Runner", `${beat.details.adapter.name} ${beat.details.adapter.version}`],
     ["Working runs", String(beat.details.active_runs)],
-    ["May do", { chat: "talk only, no tools", scoped: "named tools only", host: "everything its account may do" }[beat.reported_tool_class]],
-    ["Who pays", (beat.billing_modes_supported ?? []).map((mode) => ({ organization: "the API key", personal: "the login" })[mode] ?? mode).join(", ") || "unknown"],
+    ["May do", WORDS[beat.reported_tool_class]],
+    ["Who pays", beat.billing_modes_supported?.map((mode) => WORDS[mode]).join(", ") || "unknown"],
     ["Last report", `${duration(age)} ago`],
   ]);
 }
@@ -130,16 +138,16 @@ export function showProject(channel) {
 
 /** Every key of the page. */
 export function showKeys() {
-  const rows = [
-    ["Enter", "send the message"],
-    ["Shift+Enter", "begin a new line"],
-    ["Alt+N", "new thread"],
-    ["Alt+Up, Alt+Down", "previous and next thread"],
-    ["Alt+W", "write: go to the message field"],
-    ["Alt+S", "stop the work of this thread"],
-    ["Alt+C", "costs of this thread"],
-    ["Alt+R", "state of the runner"],
-    ["Escape", "close what is open"],
-  ];
-  dialog("Keys", el("dl", { class: "keys" }, rows.flatMap(([key, what]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: what })])));
+  const keys = {
+    Enter: "send the message",
+    "Shift+Enter": "begin a new line",
+    "Alt+N": "new thread",
+    "Alt+Up, Alt+Down": "previous and next thread",
+    "Alt+W": "write: go to the message field",
+    "Alt+S": "stop the work of this thread",
+    "Alt+C": "costs of this thread",
+    "Alt+R": "state of the runner",
+    Escape: "close what is open",
+  };
+  dialog("Keys", list(Object.entries(keys)));
 }

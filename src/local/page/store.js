@@ -74,7 +74,7 @@ export function threadsOf(channel) {
   return own.sort((a, b) => compare(b.updated_at, a.updated_at) || compare(b.id, a.id));
 }
 
-/** From now on the messages of a thread are kept, also those that come before its first page. */
+/** From now on the messages of a thread are kept. */
 export function beginMessages(thread) {
   if (!store.messages.has(thread)) store.messages.set(thread, { byId: new Map(), more: false, loaded: false });
   return store.messages.get(thread);

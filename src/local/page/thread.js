@@ -5,7 +5,7 @@ import { announce, byId, el, note, set } from "./dom.js";
 import { ended, stateWord } from "./format.js";
 import { RunBox } from "./live.js";
 import { messageElement, pendingElement, showFollowup } from "./message.js";
-import { again, drop, onOutbox, waitingIn } from "./outbox.js";
+import { deliver, drop, onOutbox, waitingIn } from "./outbox.js";
 import { beginMessages, messagesOf, oldestSeq, on, putMessages, putRuns, putThreads, runsOf, store } from "./store.js";
 
 /** Nearer to the end than this one reads at the end, pixels. */
@@ -17,7 +17,7 @@ const scroll = byId("scroll");
 const list = byId("messages");
 const older = byId("older");
 
-const view = { thread: undefined, items: new Map(), boxes: new Map(), pinned: true, loading: false, edit: () => {} };
+const view = { items: new Map(), boxes: new Map(), pinned: true, loading: false };
 
 /** `edit` gets the text of a message that was taken back. */
 export function startThread(edit) {
@@ -143,14 +143,14 @@ function order() {
   }
   const wanted = [];
   for (const message of messages) {
-    wanted.push({ key: message.message_id, make: () => newMessage(message) });
+    wanted.push({ key: message.message_id, make: () => messageElement(message) });
     for (const run of behind.get(message.message_id) ?? []) wanted.push(boxEntry(run));
   }
   for (const run of runs.filter((run) => !ended(run))) wanted.push(boxEntry(run));
   for (const entry of waitingIn(view.thread)) {
     const state = entry.problem ? "problem" : entry.waiting ? "waiting" : "sending";
     const key = `${entry.message.client_msg_id} ${state}`;
-    wanted.push({ key, make: () => pendingElement(entry, () => again(entry), () => takeBack(entry)) });
+    wanted.push({ key, make: () => pendingElement(entry, () => deliver(entry), () => takeBack(entry)) });
   }
   return wanted;
 }
@@ -159,15 +159,6 @@ function takeBack(entry) {
   drop(entry);
   view.edit(entry.message.content_md);
 }
-
-function newMessage(message) {
-  const made = messageElement(message);
-  if (message.followup_id) showFollowup(made, followupState(message.followup_id));
-  return made;
-}
-
-const followupState = (id) =>
-  runsOf(view.thread).flatMap((run) => run.followups).find((followup) => followup.followup_id === id)?.state;
 
 function showFollowups(run) {
   for (const followup of run.followups) {
@@ -183,14 +174,11 @@ function answerOf(run) {
 }
 
 function boxEntry(run) {
-  return {
-    key: run.run_id,
-    make: () => {
-      const box = new RunBox(run);
-      view.boxes.set(run.run_id, box);
-      return box.element;
-    },
+  const make = () => {
+    view.boxes.set(run.run_id, new RunBox(run));
+    return view.boxes.get(run.run_id).element;
   };
+  return { key: run.run_id, make };
 }
 
 const atEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;

@@ -38,9 +38,8 @@ export class Upload {
   async transfer() {
     const { name, size, file } = this;
     const { signal } = this.control;
-    const most = api.limits.file_max_upload_bytes ?? Infinity;
     if (size === 0) throw new Error("The file is empty.");
-    if (size > most) throw new Error("This is too large for the server.");
+    if (size > api.limits.file_max_upload_bytes) throw new Error("The file is too large for the server.");
     const sha256 = await fileDigest(file, signal);
     signal.throwIfAborted();
     const open = await api.createUpload(this.channel, { name, size_bytes: size, sha256 });
