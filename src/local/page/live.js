@@ -2,7 +2,7 @@
 
 import { cancelRun } from "./api.js";
 import { button, el, note, set, setText } from "./dom.js";
-import { count, duration, ended, money, plural, reasonSentence, spent, stateWord, tokens } from "./format.js";
+import { compare, count, duration, ended, money, plural, reasonSentence, spent, stateWord, tokens } from "./format.js";
 
 /** Most steps shown at once; the others come when they are asked for. */
 const STEPS_MAX = 200;
@@ -14,6 +14,8 @@ const KINDS = { tool_call: "", subagent: "Agent", background_job: "In the backgr
 /** Boxes whose times go on. */
 const ticking = new Set();
 setInterval(() => ticking.forEach((box) => box.tick()), 1000);
+
+const stepsOf = (run) => Object.values(run.document?.steps ?? {}).sort((a, b) => compare(a.started_at, b.started_at));
 
 /** A run on the page. */
 export class RunBox {
@@ -54,10 +56,10 @@ export class RunBox {
     setText(this.state, stateWord(run.state));
     setText(this.model, document.model);
     set(this.stop, { hidden: over, disabled: run.state === "cancelling" });
-    set(this.line, { hidden: over, text: over ? "" : statusLine(run, document) });
+    set(this.line, { hidden: over, text: over ? "" : statusLine(run) });
     set(this.why, { hidden: !over || !run.reason, text: reasonSentence(run.reason) });
     this.showExcerpt(document.last_text_excerpt ?? "", answer, !over && run.state !== "queued");
-    this.showSteps(Object.values(document.steps ?? {}));
+    this.showSteps(stepsOf(run));
     this.showNumbers(run, document.metrics ?? {});
     this.tick();
     if (over) ticking.delete(this);
@@ -129,7 +131,7 @@ export class RunBox {
     this.allSteps = true;
     this.nodes.clear();
     this.list.replaceChildren();
-    this.showSteps(Object.values(this.run.document.steps ?? {}));
+    this.showSteps(stepsOf(this.run));
   }
 
   showNumbers(run, metrics) {
@@ -161,12 +163,12 @@ export class RunBox {
   }
 }
 
-function statusLine(run, document) {
-  const said = document.status_line;
+function statusLine(run) {
+  const said = run.document?.status_line;
   if (run.state === "cancelling") return "Stopping the work";
   if (run.state === "queued") return said ? said.replace(/^queued \((\d+) ahead\)$/, "$1 ahead") : "Waits for its turn";
   if (said) return said;
-  const last = Object.values(document.steps ?? {}).findLast((step) => step.status === "running");
+  const last = stepsOf(run).findLast((step) => step.status === "running");
   return last ? [last.name, last.title].filter(Boolean).join(": ") : "Thinking";
 }
 

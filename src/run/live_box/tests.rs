@@ -335,3 +335,26 @@ fn tokens_show_while_the_turn_works_and_only_what_changed_is_written() {
     followed.used(SoFar { output: Some(5), ..first });
     assert_eq!((followed.at("/metrics/tokens_out"), followed.out.operations), (json!(5), 3));
 }
+
+/// Three calls of one message and one of the next, all printed in the same millisecond.
+#[test]
+fn steps_of_one_moment_begin_one_after_the_other() {
+    let mut followed = Followed::new();
+    let call = |id: &str| ToolUse { id: id.into(), name: "Read".into(), subject: id.into() };
+    let says = |message: &str, calls: &[&str]| {
+        Message::Assistant(Assistant {
+            id: Some(message.into()),
+            tool_uses: calls.iter().map(|id| call(id)).collect(),
+            at_millis: Some(5000),
+            ..Assistant::default()
+        })
+    };
+    followed.on(says("m", &["first", "second", "third"])).on(says("n", &["fourth"]));
+    followed.end(StepStatus::Cancelled);
+    let steps = followed.out.document.iter().filter(|(path, _)| path.starts_with("/steps/"));
+    let mut steps: Vec<_> = steps.map(|(_, step)| step).collect();
+    steps.sort_by_key(|step| step["started_at"].as_str().unwrap().to_owned());
+    let titles: Vec<_> = steps.iter().map(|step| step["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["first", "second", "third", "fourth"]);
+    assert!(steps.iter().all(|step| step["finished_at"].as_str() >= step["started_at"].as_str()), "{steps:?}");
+}
