@@ -33,6 +33,10 @@ const SCOPED_TOOLS: [&str; 3] = ["Read", "Edit", "Write"];
 /// The directory that stands for a projects root; the projects themselves lie anywhere.
 const PROJECTS: &str = "projects";
 
+/// Least time between two patches of a run: the server is in this very process, and a step should show on the page
+/// within 200 milliseconds of its line.
+const PATCH_INTERVAL: &str = "100ms";
+
 /// What a pair is started with.
 pub struct PairOptions<'a> {
     /// Where everything is kept.
@@ -214,7 +218,8 @@ fn config_text(parts: &ConfigParts<'_>) -> Result<String, Failure> {
         Billing::Organization { key_ref } => pair("anthropic_api_key_ref", key_ref),
         Billing::Personal => "allow_personal = true".to_owned(),
     });
-    Ok(format!("[runner]\n{}\n", lines.join("\n")))
+    let agent = pair("run_update_min_interval", PATCH_INTERVAL);
+    Ok(format!("[runner]\n{}\n[agent]\n{agent}\n", lines.join("\n")))
 }
 
 fn pair(key: &str, value: &str) -> String {

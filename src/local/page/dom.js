@@ -43,7 +43,7 @@ export const nameElement = (name, tag = "bdi") => el(tag, { dir: "auto", text: p
 /** A name without the letters that turn or hide text. */
 export const plainName = (name) => name.replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, "\u25af");
 
-/** Says something to a screen reader. */
+/** Speaks to a screen reader. */
 export function announce(text) {
   const place = byId("announcements");
   place.append(el("p", { text }));

@@ -146,7 +146,7 @@ function pasteAddress(event) {
   if (secret) signIn(secret);
 }
 
-/** Puts the parts to work. */
+/** Puts all to work. */
 function start() {
   startNav();
   startPanels();
