@@ -142,6 +142,11 @@ fn check(turns: &TurnOptions, billing: &Billing) -> Result<(), Failure> {
     if turns.class == ToolClass::Host && process::effective_uid() == 0 {
         return Err(Failure::usage("--tool-class host is refused for root; use an ordinary account"));
     }
+    if turns.class == ToolClass::Host && !turns.write {
+        return Err(Failure::usage(
+            "--tool-class host works only with the write permission of the project; add --write, or take the class scoped",
+        ));
+    }
     let Billing::Organization { key_ref } = billing else { return Ok(()) };
     let key = SecretRef::parse(key_ref).map_err(|fault| Failure::usage(format!("--api-key-ref: {fault}")))?;
     key.read().map(drop).map_err(|fault| Failure::usage(format!("--api-key-ref: {fault}")))
@@ -164,7 +169,15 @@ fn server_options(options: &PairOptions<'_>, billing: &Billing) -> Options {
 
 fn local_failure(fault: &LocalError) -> Failure {
     log::error!("code={}", fault.code());
-    Failure::new(fault.to_string())
+    match fault {
+        LocalError::DataDirInUse => Failure::new(format!(
+            "{fault}; keep `local` running and let every `ask` use it, or give each its own --data-dir"
+        )),
+        LocalError::NotLoopback(_) | LocalError::ProjectRef(_) | LocalError::ProjectMissing(_) => {
+            Failure::usage(fault.to_string())
+        }
+        _ => Failure::new(fault.to_string()),
+    }
 }
 
 /// The runner's configuration, through the same reader and checks as a file's.

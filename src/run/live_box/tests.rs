@@ -330,7 +330,10 @@ fn tokens_show_while_the_turn_works_and_only_what_changed_is_written() {
     let first = SoFar { input: 7, cache_read: 3, ..SoFar::default() };
     followed.used(first).used(first);
     assert_eq!(followed.out.operations, 2);
-    assert_eq!((followed.at("/metrics/tokens_in"), followed.at("/metrics/tokens_cache_read")), (json!(7), json!(3)));
+    assert_eq!(
+        (followed.at("/metrics/tokens_in"), followed.at("/metrics/tokens_cache_read")),
+        (json!(7), json!(3))
+    );
     assert_eq!(followed.at("/metrics/tokens_out"), Value::Null, "not known before a result");
     followed.used(SoFar { output: Some(5), ..first });
     assert_eq!((followed.at("/metrics/tokens_out"), followed.out.operations), (json!(5), 3));
@@ -356,5 +359,8 @@ fn steps_of_one_moment_begin_one_after_the_other() {
     steps.sort_by_key(|step| step["started_at"].as_str().unwrap().to_owned());
     let titles: Vec<_> = steps.iter().map(|step| step["title"].as_str().unwrap()).collect();
     assert_eq!(titles, ["first", "second", "third", "fourth"]);
-    assert!(steps.iter().all(|step| step["finished_at"].as_str() >= step["started_at"].as_str()), "{steps:?}");
+    assert!(
+        steps.iter().all(|step| step["finished_at"].as_str() >= step["started_at"].as_str()),
+        "{steps:?}"
+    );
 }

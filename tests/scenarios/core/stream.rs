@@ -256,7 +256,10 @@ fn tokens_and_context_share_show_while_a_tool_works() {
         let metrics = world.person.run(second).document["metrics"].clone();
         metrics["context_pct"].is_number().then_some(metrics)
     });
-    assert_eq!((metrics["tokens_in"].as_u64(), metrics["tokens_cache_read"].as_u64()), (Some(1200), Some(5000)));
+    assert_eq!(
+        (metrics["tokens_in"].as_u64(), metrics["tokens_cache_read"].as_u64()),
+        (Some(1200), Some(5000))
+    );
     assert_eq!(metrics["tokens_out"], json!(null), "not known before the result: {metrics}");
     world.claude.release("go");
     let found = world.ends_as(second, RunState::Completed, None);
