@@ -54,6 +54,19 @@ struct Process {
     has_result: bool,
 }
 
+/// Tokens of a run over all models, as far as the stream told them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Read.
+    pub input: u64,
+    /// Written. `None` before the first result: the number on a message's lines is that of its beginning.
+    pub output: Option<u64>,
+    /// Read from the cache.
+    pub cache_read: u64,
+    /// Written to the cache.
+    pub cache_write: u64,
+}
+
 /// Usage of a run.
 #[derive(Debug, Default)]
 pub struct Usage {
@@ -61,7 +74,10 @@ pub struct Usage {
     current: Process,
     /// The newest messages whose tokens were counted.
     counted: VecDeque<String>,
-    messages: Tokens,
+    /// Tokens of all results, kept as a sum because it is asked for after each message.
+    reported: Option<Tokens>,
+    /// Tokens of the messages that no result has reported yet.
+    unreported: Tokens,
     windows: Vec<(String, u64)>,
 }
 
@@ -85,7 +101,7 @@ impl Usage {
                 if let (Some(id), Some(usage)) = (&assistant.id, assistant.usage)
                     && self.is_new(id)
                 {
-                    add_tokens(&mut self.messages, usage);
+                    add_tokens(&mut self.unreported, usage);
                 }
             }
             _ => {}
@@ -114,6 +130,19 @@ impl Usage {
             add_all(self.current.deltas.get_or_insert_default(), usage);
             self.keep_windows(usage);
         }
+        // A result that names no model says nothing of the messages before it.
+        let named = result.model_usage_delta.as_ref().or(result.model_usage.as_ref());
+        if named.is_some_and(|models| !models.is_empty()) {
+            self.sum_up();
+        }
+    }
+
+    fn sum_up(&mut self) {
+        let costs = self.costs().unwrap_or_default();
+        let mut sum = Tokens::default();
+        costs.iter().for_each(|cost| add_tokens(&mut sum, cost.tokens));
+        self.reported = Some(sum);
+        self.unreported = Tokens::default();
     }
 
     fn keep_windows(&mut self, usage: &[(String, ModelUsage)]) {
@@ -144,16 +173,16 @@ impl Usage {
         known.then(|| all.into_iter().map(cost).collect())
     }
 
-    /// Tokens of the run over all models: from the results, before the first one from the messages (each message id
+    /// Tokens of the run over all models: from the results, and since the newest one from the messages (each message id
     /// once).
-    pub fn tokens(&self) -> Tokens {
-        let Some(costs) = self.costs().filter(|costs| !costs.is_empty()) else { return self.messages };
-        let mut sum = Tokens::default();
-        costs.iter().for_each(|cost| add_tokens(&mut sum, cost.tokens));
-        sum
+    pub fn so_far(&self) -> SoFar {
+        let mut sum = self.reported.unwrap_or_default();
+        let output = self.reported.map(|reported| reported.output);
+        add_tokens(&mut sum, self.unreported);
+        SoFar { input: sum.input, output, cache_read: sum.cache_read, cache_write: sum.cache_write }
     }
 
-    /// Sizes of the context windows that results named, tokens by model; worth keeping for the session's next run.
+    /// Sizes of the context windows that results named, tokens by model; worth keeping for the next run.
     pub fn context_windows(&self) -> &[(String, u64)] {
         &self.windows
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
 use super::project::ProjectDir;
+use super::show::one_line;
 
 /// Name below the platform's data directory; short, so that the CLI's socket has room below it.
 const NAME: &str = "ccr";
@@ -25,7 +26,28 @@ pub fn choose(given: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>)
             .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
             .map(|base| without_links(&base.join(NAME))),
     };
-    found.ok_or_else(|| Failure::usage("HOME is not set; say with --data-dir where everything is kept"))
+    let missing = || Failure::usage("HOME is not set; say with --data-dir where everything is kept");
+    usable(found.ok_or_else(missing)?)
+}
+
+/// What can be known of a data directory before anything is made.
+fn usable(path: PathBuf) -> Result<PathBuf, Failure> {
+    let refuse = |why: &str| {
+        Err(Failure::usage(format!(
+            "{}: {why}; choose another --data-dir",
+            one_line(&path.to_string_lossy())
+        )))
+    };
+    if path.to_str().is_none() {
+        return refuse("the path of the data directory is not UTF-8");
+    }
+    if path.to_string_lossy().chars().any(char::is_control) {
+        return refuse("the path of the data directory holds a control character");
+    }
+    match path.ancestors().find(|above| above.symlink_metadata().is_ok()) {
+        Some(existing) if !existing.is_dir() => refuse("this is no directory"),
+        _ => Ok(path),
+    }
 }
 
 /// Refuses a data directory inside a project: turns could read tokens in it, and Git would take it in.

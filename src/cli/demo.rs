@@ -4,6 +4,7 @@
 
 pub mod tracer;
 pub mod verify;
+mod workplace;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,7 +23,8 @@ use super::{logging, run};
 use crate::config::LogFormat;
 use crate::sdk::wire::run::ToolClass;
 use crate::sys::atomic_file;
-use crate::sys::private::{self, TempDir};
+use crate::sys::private;
+use workplace::Workplace;
 
 /// The stand-in, beside this program.
 const STAND_IN: &str = "fake-claude";
@@ -33,17 +35,18 @@ const QUESTION: &str = "Please unpack orders.zip, add up the orders and send me 
 /// Looks like a key and opens nothing.
 const MADE_UP_KEY: &str = "made-up-key-of-the-demo";
 
+/// The data directory when nobody named one; one letter, so that the CLI's socket has room below it (R-17).
+const DATA: &str = "d";
+
 /// Model that the stand-in is asked to be.
 const MODEL: &str = "stand-in";
 
 /// What the demo works on.
 struct Stage {
-    /// Owns project and results; removed at the end.
-    work: TempDir,
+    /// Owns project, results and what is kept when nobody named a data directory; removed at the end.
+    work: Workplace,
     /// Where server and runner keep everything.
     data_dir: PathBuf,
-    /// Owns `data_dir` when nobody named one.
-    _own_data: Option<TempDir>,
 }
 
 /// Runs and checks the demo.
@@ -71,17 +74,11 @@ pub fn demo(options: &DemoOptions) -> Result<u8, Failure> {
 
 impl Stage {
     fn set(data_dir: Option<&Path>) -> Result<Stage, Failure> {
-        let work = TempDir::new().map_err(|fault| temporary(&fault))?;
-        match data_dir {
-            Some(given) => {
-                let data_dir = data_dir::choose(Some(given), |_| None)?;
-                Ok(Stage { work, data_dir, _own_data: None })
-            }
-            None => {
-                let own = TempDir::new().map_err(|fault| temporary(&fault))?;
-                Ok(Stage { work, data_dir: own.path().to_owned(), _own_data: Some(own) })
-            }
-        }
+        let given = data_dir.map(|given| data_dir::choose(Some(given), |_| None)).transpose()?;
+        workplace::clear_left_ones();
+        let work = Workplace::make().map_err(|fault| temporary(&fault))?;
+        let data_dir = given.unwrap_or_else(|| work.join(DATA));
+        Ok(Stage { work, data_dir })
     }
 
     fn results(&self) -> PathBuf {

@@ -49,6 +49,12 @@ impl Failure {
 
 /// Prints a failure and gives the program's exit code.
 pub fn code(result: Result<u8, Failure>) -> ExitCode {
+    let result = result.and_then(|code| match show::lost() {
+        Some(fault) if code == OK => {
+            Err(Failure::new(format!("standard output cannot be written ({fault})")))
+        }
+        _ => Ok(code),
+    });
     match result {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

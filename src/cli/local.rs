@@ -1,5 +1,9 @@
 //! `local`: the embedded server and the runner until a signal stops both.
 
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
 use super::args::LocalOptions;
 use super::data_dir;
 use super::exit::{self, Failure};
@@ -9,7 +13,7 @@ use super::project::ProjectDir;
 use super::run;
 use super::{logging, show};
 use crate::config::LogFormat;
-use crate::sys::signals;
+use crate::sys::signals::{self, SignalSeen};
 
 /// Serves until a signal stops it.
 ///
@@ -22,13 +26,16 @@ pub fn local(options: &LocalOptions) -> Result<u8, Failure> {
     data_dir::outside(&data_dir, &projects)?;
     logging::install_with(LogFormat::Text, options.turns.log_level);
     run::hide_memory();
+    // Before anything is started, so that a signal never finds it without an order of ending.
+    let (tell, heard) = unbounded();
+    let signals = signals::spawn(tell).map_err(|fault| run::no_signals(&fault))?;
     let pair = Pair::start(&PairOptions {
         data_dir: &data_dir,
         listen: options.listen,
         projects: &projects,
         turns: &options.turns,
     })?;
-    let signals = signals::spawn(pair.signal_sender()).map_err(|fault| run::no_signals(&fault))?;
+    let passing = pass_on(heard, pair.signal_sender())?;
     let introduced = introduce(&pair, &projects, options.turns.write, &data_dir);
     if let Err(failure) = introduced {
         pair.stop();
@@ -36,8 +43,19 @@ pub fn local(options: &LocalOptions) -> Result<u8, Failure> {
     }
     let result = pair.wait();
     signals.stop();
+    // Ends with the signals it waits for; a panic of it was printed already.
+    let _ = passing.join();
     show::line("Stopped. Threads and files are kept.");
     result.map(|()| exit::OK)
+}
+
+/// Gives the runner the signals heard so far and later.
+fn pass_on(heard: Receiver<SignalSeen>, runner: Sender<SignalSeen>) -> Result<JoinHandle<()>, Failure> {
+    let work = move || heard.iter().map(|seen| runner.send(seen)).take_while(Result::is_ok).for_each(drop);
+    std::thread::Builder::new()
+        .name("signals-passed".into())
+        .spawn(work)
+        .map_err(|fault| run::no_signals(&fault))
 }
 
 fn distinct(options: &LocalOptions) -> Result<Vec<ProjectDir>, Failure> {

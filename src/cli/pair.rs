@@ -33,6 +33,10 @@ const SCOPED_TOOLS: [&str; 3] = ["Read", "Edit", "Write"];
 /// The directory that stands for a projects root; the projects themselves lie anywhere.
 const PROJECTS: &str = "projects";
 
+/// Least time between two patches of a run: the server is in this very process, and a step should show on the page
+/// within 200 milliseconds of its line.
+const PATCH_INTERVAL: &str = "100ms";
+
 /// What a pair is started with.
 pub struct PairOptions<'a> {
     /// Where everything is kept.
@@ -138,6 +142,11 @@ fn check(turns: &TurnOptions, billing: &Billing) -> Result<(), Failure> {
     if turns.class == ToolClass::Host && process::effective_uid() == 0 {
         return Err(Failure::usage("--tool-class host is refused for root; use an ordinary account"));
     }
+    if turns.class == ToolClass::Host && !turns.write {
+        return Err(Failure::usage(
+            "--tool-class host works only with the write permission of the project; add --write, or take the class scoped",
+        ));
+    }
     let Billing::Organization { key_ref } = billing else { return Ok(()) };
     let key = SecretRef::parse(key_ref).map_err(|fault| Failure::usage(format!("--api-key-ref: {fault}")))?;
     key.read().map(drop).map_err(|fault| Failure::usage(format!("--api-key-ref: {fault}")))
@@ -160,7 +169,15 @@ fn server_options(options: &PairOptions<'_>, billing: &Billing) -> Options {
 
 fn local_failure(fault: &LocalError) -> Failure {
     log::error!("code={}", fault.code());
-    Failure::new(fault.to_string())
+    match fault {
+        LocalError::DataDirInUse => Failure::new(format!(
+            "{fault}; keep `local` running and let every `ask` use it, or give each its own --data-dir"
+        )),
+        LocalError::NotLoopback(_) | LocalError::ProjectRef(_) | LocalError::ProjectMissing(_) => {
+            Failure::usage(fault.to_string())
+        }
+        _ => Failure::new(fault.to_string()),
+    }
 }
 
 /// The runner's configuration, through the same reader and checks as a file's.
@@ -214,7 +231,8 @@ fn config_text(parts: &ConfigParts<'_>) -> Result<String, Failure> {
         Billing::Organization { key_ref } => pair("anthropic_api_key_ref", key_ref),
         Billing::Personal => "allow_personal = true".to_owned(),
     });
-    Ok(format!("[runner]\n{}\n", lines.join("\n")))
+    let agent = pair("run_update_min_interval", PATCH_INTERVAL);
+    Ok(format!("[runner]\n{}\n[agent]\n{agent}\n", lines.join("\n")))
 }
 
 fn pair(key: &str, value: &str) -> String {

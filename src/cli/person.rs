@@ -21,7 +21,8 @@ use uuid::Uuid;
 use super::exit::Failure;
 use crate::config::{Secret, SecretRef};
 use crate::sdk::wire::file::{
-    CompletedPart, File, PartResult, UploadComplete, UploadCreate, UploadPart, UploadSession,
+    CompletedPart, File, InstanceInfo, InstanceLimits, PartResult, UploadComplete, UploadCreate, UploadPart,
+    UploadSession,
 };
 use crate::sdk::wire::person::{
     Changes, MessagePost, MessagePosted, Messages, Project, ProjectGrantPut, Projects, RunDocument, Runs,
@@ -35,6 +36,9 @@ const SECRET_FILE: &str = "person-secret";
 
 /// Longest time of an ordinary request: the server is on this machine.
 const ORDINARY: Duration = Duration::from_secs(30);
+
+/// Longest time until a server on this machine shows that it is at work.
+const ALIVE: Duration = Duration::from_secs(3);
 
 /// Longest time without progress of a transfer.
 const STALL: Duration = Duration::from_secs(60);
@@ -55,6 +59,8 @@ pub enum PersonError {
     Refused(Box<Problem>),
     /// Nobody answers there, or the answer broke off.
     Gone,
+    /// Somebody is there and says nothing.
+    Silent,
     /// The answer is none of this contract.
     Garbage,
     /// The file cannot be written.
@@ -66,11 +72,11 @@ pub enum PersonError {
 impl fmt::Display for PersonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(problem) => match &problem.reason {
-                Some(reason) => write!(f, "the local server refused it: {} ({reason})", problem.code),
-                None => write!(f, "the local server refused it: {}", problem.code),
-            },
+            Self::Refused(problem) => f.write_str(&refusal(problem)),
             Self::Gone => write!(f, "the local server does not answer; was it stopped?"),
+            Self::Silent => {
+                write!(f, "the local server runs but does not answer; end it, or choose another --data-dir")
+            }
             Self::Garbage => write!(f, "what answers there is no local server of this version"),
             Self::File(fault) => write!(f, "the file cannot be written ({})", fault.kind()),
             Self::Damaged => write!(f, "the file arrived damaged and was not kept"),
@@ -79,6 +85,18 @@ impl fmt::Display for PersonError {
 }
 
 impl std::error::Error for PersonError {}
+
+/// What a person can do about a refusal, in words where there is something.
+fn refusal(problem: &Problem) -> String {
+    let words = match (problem.code.as_str(), problem.reason.as_deref()) {
+        (_, Some("storage_full")) => "the disk of its data directory is full; make room and ask again",
+        (_, Some("quota_exceeded")) => "its files take all the room they may; choose another --data-dir",
+        ("internal_error", _) => "it met a fault of its own; its log says which one",
+        _ => problem.title.as_str(),
+    };
+    let code = problem.reason.as_deref().unwrap_or(&problem.code);
+    format!("the local server refused it: {words} ({code})")
+}
 
 impl From<PersonError> for Failure {
     fn from(error: PersonError) -> Failure {
@@ -111,6 +129,19 @@ impl Person {
             .timeout_connect(Some(ORDINARY))
             .build();
         Ok(Person { agent: config.into(), origin: format!("http://{address}"), secret })
+    }
+
+    /// Whether a server is at work there.
+    ///
+    /// # Errors
+    /// As every request; [`PersonError::Silent`] when it says nothing for some seconds.
+    pub fn alive(&self) -> Answer<()> {
+        self.get::<Projects>("/projects", ALIVE).map(drop)
+    }
+
+    /// The limits of `getInstance`.
+    pub fn limits(&self) -> Answer<InstanceLimits> {
+        Ok(self.get::<InstanceInfo>("/instance", ORDINARY)?.limits)
     }
 
     /// `listProjects`.
@@ -256,7 +287,7 @@ impl Person {
     ) -> Answer<Response<Body>> {
         let request = request.body(body).map_err(|_| PersonError::Garbage)?;
         let request = self.agent.configure_request(request).timeout_global(Some(limit)).build();
-        self.agent.run(request).map_err(|_| PersonError::Gone)
+        self.agent.run(request).map_err(|fault| unanswered(&fault))
     }
 
     fn run_transfer(
@@ -267,7 +298,7 @@ impl Person {
         let request = request.body(body).map_err(|_| PersonError::Garbage)?;
         let request = self.agent.configure_request(request);
         let request = request.timeout_per_read(Some(STALL)).timeout_per_write(Some(STALL)).build();
-        self.agent.run(request).map_err(|_| PersonError::Gone)
+        self.agent.run(request).map_err(|fault| unanswered(&fault))
     }
 
     /// The whole body of a good answer, or the problem.
@@ -283,6 +314,13 @@ impl Person {
     }
 }
 
+fn unanswered(fault: &ureq::Error) -> PersonError {
+    match fault {
+        ureq::Error::Timeout(_) => PersonError::Silent,
+        _ => PersonError::Gone,
+    }
+}
+
 fn read<T: DeserializeOwned>(bytes: Vec<u8>) -> Answer<T> {
     serde_json::from_slice(&bytes).map_err(|_| PersonError::Garbage)
 }
@@ -290,4 +328,26 @@ fn read<T: DeserializeOwned>(bytes: Vec<u8>) -> Answer<T> {
 /// A key that makes a repeat harmless (RFC 9562 version 7, as the contract asks).
 fn key() -> String {
     Uuid::now_v7().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_to_do() {
+        let rows = [
+            (503, "unavailable", Some("storage_full"), "make room"),
+            (409, "conflict", Some("quota_exceeded"), "--data-dir"),
+            (500, "internal_error", None, "its log"),
+            (404, "not_found", None, "nothing of that name"),
+        ];
+        for (status, code, reason, words) in rows {
+            let title = "There is nothing of that name here.".to_owned();
+            let reason = reason.map(str::to_owned);
+            let problem = Problem { title, reason, ..Problem::new(status, code) };
+            let text = PersonError::Refused(Box::new(problem)).to_string();
+            assert!(text.contains(words), "{text}");
+        }
+    }
 }

@@ -32,6 +32,10 @@ impl ProjectDir {
         let path = std::fs::canonicalize(dir).ok().filter(|path| path.is_dir()).ok_or_else(|| {
             Failure::usage(format!("{shown} is no directory; name the project's with --project"))
         })?;
+        if path.to_str().is_none() {
+            let cure = "the server names it in JSON; rename it, or one of the directories above it";
+            return Err(Failure::usage(format!("{shown}: the path is not UTF-8; {cure}")));
+        }
         if !path.join(".git").exists() {
             let cure = "name its top directory with --project, or make it one with `git init`";
             return Err(Failure::usage(format!("{shown} is no Git working tree; {cure}")));

@@ -1,9 +1,11 @@
 //! Lines for people: on standard output what was asked for, on standard error how it goes.
 //!
 //! Texts that come from a model, a file or a server pass [`plain`] first, so that none of them can steer the
-//! terminal. A reader that has gone away is no fault: what cannot be written is dropped.
+//! terminal. A reader that has gone away is no fault; any other fault of standard output is kept until the end of the
+//! program, which then fails.
 
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -20,9 +22,26 @@ const ACTIVITY: &str = "{spinner} {msg}";
 /// Bytes of a kibibyte.
 const KIB: u64 = 1024;
 
+/// The first fault of standard output.
+static LOST: OnceLock<ErrorKind> = OnceLock::new();
+
 /// Writes a line to standard output.
 pub fn line(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
+    keep(writeln!(std::io::stdout(), "{text}"));
+}
+
+/// Why standard output did not take everything; a reader that has gone away is no reason.
+pub fn lost() -> Option<ErrorKind> {
+    keep(std::io::stdout().flush());
+    LOST.get().copied()
+}
+
+fn keep(written: std::io::Result<()>) {
+    if let Err(fault) = written
+        && fault.kind() != ErrorKind::BrokenPipe
+    {
+        LOST.get_or_init(|| fault.kind());
+    }
 }
 
 /// Writes a line to standard error.

@@ -17,8 +17,8 @@ use super::routes::{self, Miss, Names, Route, Takes};
 use super::settings::MAX_JSON_BYTES;
 use crate::sdk::wire::problem::{Problem, code};
 
-/// Bytes of an unwanted body that are read away, so that its sender sees the answer.
-const DISCARD_BYTES: u64 = 1024 * 1024;
+/// Bytes of an unwanted body that are read away, so that its sender sees the answer: more than a part of a file.
+const DISCARD_BYTES: u64 = 16 * 1024 * 1024;
 /// Time for that.
 const DISCARD_TIME: Duration = Duration::from_secs(1);
 

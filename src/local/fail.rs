@@ -30,18 +30,32 @@ impl Fail {
             {
                 full()
             }
-            Fail::Store(_) => internal("local_store_failed"),
-            Fail::Io(_) => internal("local_file_failed"),
+            Fail::Store(fault) => internal("local_store_failed", &store_cause(&fault)),
+            Fail::Io(fault) => internal("local_file_failed", &fault.kind().to_string()),
         }
     }
+
+    /// What failed, for the person whose machine it is.
+    pub fn cause(&self) -> String {
+        match self {
+            Fail::Problem(problem) => problem.code.clone(),
+            Fail::Store(fault) => fault.to_string(),
+            Fail::Io(fault) => fault.to_string(),
+        }
+    }
+}
+
+/// The kind of a database fault, without any text of a statement.
+fn store_cause(fault: &rusqlite::Error) -> String {
+    fault.sqlite_error_code().map_or_else(|| "other".to_owned(), |code| format!("{code:?}"))
 }
 
 fn full() -> Problem {
     Problem::new(503, code::UNAVAILABLE).because(reason::STORAGE_FULL)
 }
 
-fn internal(log_code: &str) -> Problem {
-    log::error!("code={log_code}");
+fn internal(log_code: &str, cause: &str) -> Problem {
+    log::error!("code={log_code} error={}", cause.replace(' ', "_"));
     Problem { title: "The server could not do it.".to_owned(), ..Problem::new(500, "internal_error") }
 }
 

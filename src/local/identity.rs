@@ -75,10 +75,10 @@ pub fn open(data_dir: &Path, refs: &[&str]) -> Result<Opened, LocalError> {
     let path = data_dir.join(DATABASE);
     // Made before SQLite would make it, so that it and the files beside it are private from the start.
     private::open_append(&path).map_err(LocalError::DataDir)?;
-    let store = Store::open(&path).map_err(|_| LocalError::Store)?;
+    let store = Store::open(&path).map_err(LocalError::store)?;
     let blobs = Blobs::open(data_dir).map_err(LocalError::DataDir)?;
     let files = Files::of(data_dir);
-    let instance = store.write(|tx| first_use(tx, refs)).map_err(|_| LocalError::Store)?;
+    let instance = store.write(|tx| first_use(tx, refs)).map_err(LocalError::store)?;
     ensure_token(&store, &instance, &files.agent_token)?;
     let person_secret = secrets::random().ok_or(LocalError::NoRandom)?;
     atomic_file::write(&files.person_secret, person_secret.as_bytes()).map_err(LocalError::DataDir)?;
@@ -145,9 +145,10 @@ pub fn add_key(tx: &Tx<'_>) -> Result<(), Fail> {
 
 /// The published keys, the newest last.
 pub fn load_keys(store: &Store) -> Result<Vec<ServerKey>, LocalError> {
-    let kept = store.read(|tx| Ok(identity::keys(tx)?)).map_err(|_| LocalError::Store)?;
+    let kept = store.read(|tx| Ok(identity::keys(tx)?)).map_err(LocalError::store)?;
     let keys: Option<Vec<_>> = kept.iter().map(|(kid, pkcs8)| ServerKey::load(kid, pkcs8)).collect();
-    keys.filter(|keys| !keys.is_empty()).ok_or(LocalError::Store)
+    keys.filter(|keys| !keys.is_empty())
+        .ok_or_else(|| LocalError::store(std::io::Error::other("a key in it is damaged")))
 }
 
 /// The agent's token stays the same as long as its file holds it; a lost file gets a new token.
@@ -160,13 +161,13 @@ fn ensure_token(store: &Store, instance: &InstanceRow, path: &Path) -> Result<()
     let owner = |token: &str| store.read(|tx| Ok(identity::agent_token(tx, &secrets::hash(token))?));
     if let Some(token) = kept
         && owner(token.trim())
-            .map_err(|_| LocalError::Store)?
+            .map_err(LocalError::store)?
             .is_some_and(|kept| kept.agent_id == instance.agent_id)
     {
         return Ok(());
     }
     let token = secrets::random().ok_or(LocalError::NoRandom)?;
     let set = store.write(|tx| Ok(identity::set_agent_token(tx, instance.agent_id, &secrets::hash(&token))?));
-    set.map_err(|_| LocalError::Store)?;
+    set.map_err(LocalError::store)?;
     atomic_file::write(path, token.as_bytes()).map_err(LocalError::DataDir)
 }

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::connection;
 use super::core::{Core, Parts};
+use super::fail::Fail;
 use super::flow;
 use super::hooks::Hooks;
 use super::http::Answer;
@@ -66,8 +67,8 @@ pub enum LocalError {
     DataDirNotPrivate,
     /// Another server uses the data directory.
     DataDirInUse,
-    /// The database cannot be opened.
-    Store,
+    /// The database cannot be opened, read or written.
+    Store(Box<Fail>),
     /// The workspace ref cannot be one.
     ProjectRef(String),
     /// The project's directory does not exist.
@@ -86,7 +87,7 @@ impl LocalError {
             Self::DataDir(_) => "local_data_dir_failed",
             Self::DataDirNotPrivate => "local_data_dir_not_private",
             Self::DataDirInUse => "local_data_dir_in_use",
-            Self::Store => "local_store_failed",
+            Self::Store(_) => "local_store_failed",
             Self::ProjectRef(_) => "local_project_ref_invalid",
             Self::ProjectMissing(_) => "local_project_missing",
             Self::NoRandom => "local_system_failed",
@@ -112,7 +113,11 @@ impl fmt::Display for LocalError {
                 write!(f, "others may enter the data directory; take their permissions away (chmod 700)")
             }
             Self::DataDirInUse => write!(f, "another server uses this data directory"),
-            Self::Store => write!(f, "the database in the data directory cannot be opened"),
+            Self::Store(fault) => write!(
+                f,
+                "the database in the data directory cannot be used: {}; put a copy back, or choose another --data-dir",
+                fault.cause()
+            ),
             Self::ProjectRef(name) => write!(f, "{name:?} cannot be the name of a project"),
             Self::ProjectMissing(name) => write!(f, "the directory of the project {name:?} does not exist"),
             Self::NoRandom => write!(f, "the system gives no random bytes or no thread"),
@@ -121,6 +126,13 @@ impl fmt::Display for LocalError {
 }
 
 impl std::error::Error for LocalError {}
+
+impl LocalError {
+    /// A fault of the database.
+    pub(super) fn store(fault: impl Into<Fail>) -> LocalError {
+        LocalError::Store(Box::new(fault.into()))
+    }
+}
 
 /// A running server. Dropping it stops it.
 pub struct Server {
@@ -153,10 +165,10 @@ impl Server {
         }
         let refs: Vec<&str> = options.projects.iter().map(|(name, _)| name.as_str()).collect();
         let opened = identity::open(&options.data_dir, &refs)?;
-        let kept = opened.store.read(|tx| Ok(ids::port(tx)?)).map_err(|_| LocalError::Store)?;
+        let kept = opened.store.read(|tx| Ok(ids::port(tx)?)).map_err(LocalError::store)?;
         let first = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), kept.unwrap_or(0));
         let (listener, address) = listen(options.listen.unwrap_or(first))?;
-        opened.store.write(|tx| Ok(ids::keep_port(tx, address.port())?)).map_err(|_| LocalError::Store)?;
+        opened.store.write(|tx| Ok(ids::keep_port(tx, address.port())?)).map_err(LocalError::store)?;
         let files = Files::of(&options.data_dir);
         atomic_file::write(&files.address, address.to_string().as_bytes()).map_err(LocalError::DataDir)?;
         let core = Arc::new(Core::new(Parts {
@@ -169,7 +181,7 @@ impl Server {
             keys: opened.keys,
             settings: Settings::new(options.tool_class, options.billing_mode),
         }));
-        core.write(|tx| flow::send_waiting(tx, &core)).map_err(|_| LocalError::Store)?;
+        core.write(|tx| flow::send_waiting(tx, &core)).map_err(LocalError::store)?;
         let mut server =
             Server { core, files, open: Arc::default(), threads: Vec::new(), lock: Some(opened.lock) };
         server.run(listener)?;

@@ -47,10 +47,10 @@ impl Totals {
             amount_micros: cost.amount_micros,
             currency: CURRENCY.into(),
         };
-        let tokens = usage.tokens();
+        let tokens = usage.so_far();
         let metrics = RunMetrics {
             tokens_in: Some(tokens.input),
-            tokens_out: Some(tokens.output),
+            tokens_out: tokens.output,
             tokens_cache_read: Some(tokens.cache_read),
             tokens_cache_write: Some(tokens.cache_write),
             context_pct: live_box.context_pct(),

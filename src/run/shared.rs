@@ -1,7 +1,8 @@
 //! What all run threads and the main thread read: configuration, places, channels, the CLI's version.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use uuid::Uuid;
 
@@ -12,6 +13,9 @@ use super::state_dir::StateDir;
 use super::workspace::Workspaces;
 use crate::config::Config;
 use crate::sdk::client::{Client, ClientSettings};
+
+/// Most models whose context size is remembered; a host uses a handful.
+const WINDOWS_MAX: usize = 64;
 
 /// Read by every thread, changed by none but through its own locks.
 pub struct Shared {
@@ -30,6 +34,7 @@ pub struct Shared {
     /// The environment of the runner itself, from which a turn's allow list picks.
     pub environment: Vec<(OsString, OsString)>,
     agent_id: OnceLock<Uuid>,
+    windows: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Shared {
@@ -54,6 +59,7 @@ impl Shared {
             client,
             environment,
             agent_id: OnceLock::new(),
+            windows: Mutex::default(),
         }
     }
 
@@ -65,6 +71,27 @@ impl Shared {
     /// Who this agent is, once known.
     pub fn agent_id(&self) -> Option<Uuid> {
         self.agent_id.get().copied()
+    }
+
+    /// Keeps the sizes of contexts that a run's results named, tokens by model: only results name them, and the next
+    /// run wants to show its share before its first one.
+    pub fn keep_context_windows(&self, windows: &[(String, u64)]) {
+        let mut kept = self.windows();
+        for (model, tokens) in windows {
+            if kept.len() < WINDOWS_MAX || kept.contains_key(model) {
+                kept.insert(model.clone(), *tokens);
+            }
+        }
+    }
+
+    /// The sizes of contexts that are known, tokens by model.
+    pub fn context_windows(&self) -> Vec<(String, u64)> {
+        self.windows().iter().map(|(model, tokens)| (model.clone(), *tokens)).collect()
+    }
+
+    fn windows(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        // A panic of another thread leaves plain values behind, which stay usable.
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

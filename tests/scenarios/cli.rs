@@ -13,27 +13,27 @@ use nix::unistd::Pid;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_claude-code-runner");
 const STAND_IN: &str = env!("CARGO_BIN_EXE_fake-claude");
 
-fn program(words: &[&str]) -> Command {
+pub fn program(words: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-fn run(words: &[&str]) -> Output {
+pub fn run(words: &[&str]) -> Output {
     program(words).output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+pub fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// A temporary directory with the project `p`, a key and a stand-in that plays `scenario`.
-struct Place {
-    top: TempDir,
+pub struct Place {
+    pub top: TempDir,
 }
 
 impl Place {
-    fn new(scenario: &str) -> Place {
+    pub fn new(scenario: &str) -> Place {
         let top = TempDir::new().unwrap();
         fs::create_dir_all(top.join("p/.git")).unwrap();
         fs::create_dir_all(top.join("bin")).unwrap();
@@ -44,12 +44,12 @@ impl Place {
         Place { top }
     }
 
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         self.top.join(name).display().to_string()
     }
 
     /// The words of `command` with this place's project, data directory, stand-in and key.
-    fn words(&self, command: &str, more: &[&str]) -> Vec<String> {
+    pub fn words(&self, command: &str, more: &[&str]) -> Vec<String> {
         let key = format!("file:{}", self.path("key"));
         let (project, data, program) = (self.path("p"), self.path("d"), self.path("bin/claude"));
         let fixed = [
@@ -68,22 +68,22 @@ impl Place {
         fixed.iter().chain(more).map(|word| (*word).to_owned()).collect()
     }
 
-    fn start(&self, command: &str, more: &[&str]) -> Child {
+    pub fn start(&self, command: &str, more: &[&str]) -> Child {
         let words = self.words(command, more);
         program(&words.iter().map(String::as_str).collect::<Vec<_>>()).spawn().unwrap()
     }
 
-    fn run(&self, command: &str, more: &[&str]) -> Output {
+    pub fn run(&self, command: &str, more: &[&str]) -> Output {
         self.start(command, more).wait_with_output().unwrap()
     }
 }
 
-fn signal(child: &Child, signal: Signal) {
+pub fn signal(child: &Child, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
 }
 
 /// Reads lines until one holds `wanted`; the rest stays readable.
-fn read_until(lines: &mut impl BufRead, wanted: &str) -> String {
+pub fn read_until(lines: &mut impl BufRead, wanted: &str) -> String {
     let mut all = String::new();
     while !all.contains(wanted) {
         assert_ne!(lines.read_line(&mut all).unwrap(), 0, "{wanted:?} never came: {all}");
@@ -91,8 +91,8 @@ fn read_until(lines: &mut impl BufRead, wanted: &str) -> String {
     all
 }
 
-const HELLO: &str = r#"{"turns": [{"steps": [{"text": "Hello, Alex."}]}]}"#;
-const HANG: &str = r#"{"turns": [{"steps": [{"text": "I think."}, {"hang": true}]}]}"#;
+pub const HELLO: &str = r#"{"turns": [{"steps": [{"text": "Hello, Alex."}]}]}"#;
+pub const HANG: &str = r#"{"turns": [{"steps": [{"text": "I think."}, {"hang": true}]}]}"#;
 
 #[test]
 fn demo_works_twice_with_the_same_data_directory() {

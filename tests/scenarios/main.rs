@@ -7,6 +7,8 @@ mod bad_input;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod cli_faults;
+#[cfg(test)]
 mod contract;
 #[cfg(test)]
 mod contract_walk;

@@ -86,7 +86,7 @@ fn deltas_add_up_over_results_and_processes() {
     usage.process_started();
     usage.on(&result(&[("alpha", "0.35")], Some(&[("alpha", "0.05")])));
     assert_eq!(amounts(&usage), expect(&[("alpha", 350_000)]));
-    assert_eq!(usage.tokens().input, 30);
+    assert_eq!(usage.so_far().input, 30);
     assert_eq!(usage.context_windows(), [("alpha".to_owned(), 200_000)]);
 }
 
@@ -110,16 +110,32 @@ fn no_result_is_no_cost_and_not_zero() {
     assert_eq!(usage.costs(), Some(Vec::new()));
 }
 
+/// A line of a message that read this many tokens; the number of written ones is that of its beginning.
+fn line(id: &str, input: u64) -> Message {
+    let usage = Some(Tokens { input, output: 1, cache_read: 3, ..Tokens::default() });
+    Message::Assistant(Assistant { id: Some(id.into()), usage, ..Assistant::default() })
+}
+
 #[test]
 fn c1_13_tokens_of_a_message_count_once() {
     let mut usage = Usage::new();
     for id in ["m", "m", "m", "n"] {
-        let tokens = Some(Tokens { input: 7, output: 2, ..Tokens::default() });
-        usage.on(&Message::Assistant(Assistant {
-            id: Some(id.into()),
-            usage: tokens,
-            ..Assistant::default()
-        }));
+        usage.on(&line(id, 7));
     }
-    assert_eq!(usage.tokens(), Tokens { input: 14, output: 4, ..Tokens::default() });
+    assert_eq!(usage.so_far(), SoFar { input: 14, output: None, cache_read: 6, cache_write: 0 });
+}
+
+#[test]
+fn a_result_takes_the_place_of_its_messages() {
+    let mut usage = Usage::new();
+    usage.on(&line("m", 7));
+    usage.on(&result(&[("alpha", "0.1")], Some(&[("alpha", "0.1")])));
+    assert_eq!(usage.so_far(), SoFar { input: 10, output: Some(0), ..SoFar::default() });
+    usage.on(&line("n", 4));
+    assert_eq!(usage.so_far(), SoFar { input: 14, output: Some(0), cache_read: 3, cache_write: 0 });
+    usage.on(&result(&[], None));
+    assert_eq!(usage.so_far().input, 14, "a result that names no model says nothing of them");
+    usage.process_started();
+    usage.on(&line("o", 2));
+    assert_eq!(usage.so_far().input, 16);
 }

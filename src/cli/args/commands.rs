@@ -44,7 +44,7 @@ Exit codes:
   75   another runner polls with the same consumer
   77   the server refuses the agent token
   78   the configuration cannot be used
-  130  ended by Ctrl-C";
+  130  `ask` or `demo` ended by Ctrl-C; `run` and `local` end with 0 then";
 
 const ASK_EXAMPLES: &str = "\
 Examples:
@@ -136,9 +136,19 @@ fn local() -> Command {
                 "ADDR",
                 "Loopback address and port; else 127.0.0.1 and the port of the first start",
             )
-            .value_parser(value_parser!(SocketAddr)),
+            .value_parser(loopback),
         );
     with_turn_options(command)
+}
+
+/// An address of this machine alone, with its port; `localhost` is 127.0.0.1.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let numeric = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let address = numeric.as_deref().unwrap_or(text).parse::<SocketAddr>().ok();
+    let own = address.filter(|address| address.ip().is_loopback());
+    own.ok_or_else(|| {
+        "only a loopback address with its port, such as 127.0.0.1:0 or localhost:8080".to_owned()
+    })
 }
 
 fn ask() -> Command {

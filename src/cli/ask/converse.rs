@@ -41,7 +41,12 @@ pub struct Question<'a> {
 /// What kept the question from being asked or followed.
 pub fn converse(question: &Question<'_>, live: &mut Live) -> Result<Reply, Failure> {
     let person = &question.home.person;
+    if !question.attachments.is_empty() {
+        upload::within(question.attachments, &person.limits()?)?;
+    }
     let thread_id = thread(question)?;
+    // Said at once: whatever happens from here on, this is where the answer will be.
+    live.note(&format!("thread {thread_id}"));
     let files = send_files(question, live)?;
     question.interrupts.check()?;
     let message = MessagePost {
@@ -50,7 +55,11 @@ pub fn converse(question: &Question<'_>, live: &mut Live) -> Result<Reply, Failu
         attachment_file_ids: (!files.is_empty()).then_some(files),
     };
     let posted = person.post_message(thread_id, &message)?;
-    let run = follow(question, thread_id, &posted, live)?;
+    // From here on the turn does not need this program any more.
+    let run = follow(question, thread_id, &posted, live).map_err(|failure| Failure {
+        message: format!("{}\n{}", failure.message, question.home.way_on(thread_id)),
+        ..failure
+    })?;
     let answers = answers(question, thread_id, &posted)?;
     let (mut saved, mut unsaved) = (Vec::new(), Vec::new());
     for file in answers.iter().flat_map(|answer| &answer.attachments) {

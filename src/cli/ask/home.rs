@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use uuid::Uuid;
+
 use crate::cli::args::TurnOptions;
 use crate::cli::exit::Failure;
 use crate::cli::pair::{Pair, PairOptions};
-use crate::cli::person::Person;
+use crate::cli::person::{Person, PersonError};
 use crate::cli::project::ProjectDir;
 use crate::cli::show;
 use crate::local::Server;
@@ -30,7 +32,7 @@ impl Home {
         project: &ProjectDir,
         turns: &TurnOptions,
     ) -> Result<Home, Failure> {
-        let (person, pair) = match running(data_dir) {
+        let (person, pair) = match running(data_dir)? {
             Some(person) => {
                 say_whose_options_hold(turns);
                 (person, None)
@@ -48,6 +50,18 @@ impl Home {
             Ok(project) => Ok(Home { person, project, pair }),
             Err(failure) => Err(left(pair, failure)),
         }
+    }
+
+    /// How to learn what becomes of a turn that nobody here waits for any more.
+    pub fn way_on(&self, thread_id: Uuid) -> String {
+        let who = match &self.pair {
+            Some(_) => "the next `ask` or `local` of this data directory takes it up",
+            None => "the runner of `local` follows it, or the next one that is started",
+        };
+        format!(
+            "the turn goes on by itself and {who}; its answer comes into thread {thread_id}: open the page of `local`, or \
+             go on with `ask --thread {thread_id} TEXT`"
+        )
     }
 
     /// Why the runner of this process has ended, when it has.
@@ -81,10 +95,17 @@ fn left(pair: Option<Pair>, failure: Failure) -> Failure {
 }
 
 /// The person of a server that runs in `data_dir` and answers; what a killed one left behind answers to nobody.
-fn running(data_dir: &Path) -> Option<Person> {
-    let address = Server::running_in(data_dir)?;
-    let person = Person::of_data_dir(data_dir, address).ok()?;
-    person.projects().ok().map(|_| person)
+///
+/// # Errors
+/// A server that runs and says nothing: a second one cannot be started beside it.
+fn running(data_dir: &Path) -> Result<Option<Person>, Failure> {
+    let Some(address) = Server::running_in(data_dir) else { return Ok(None) };
+    let Ok(person) = Person::of_data_dir(data_dir, address) else { return Ok(None) };
+    match person.alive() {
+        Ok(()) => Ok(Some(person)),
+        Err(silent @ PersonError::Silent) => Err(silent.into()),
+        Err(_) => Ok(None),
+    }
 }
 
 fn served(person: &Person, project: &ProjectDir, write: bool) -> Result<Project, Failure> {

@@ -20,7 +20,8 @@ const SENTENCES: &[(&str, &str)] = &[
     ),
     (
         reason::RUNTIME_ERROR,
-        "Claude Code is missing, too old, or reported an error; check --claude-bin, and --log-level info tells more",
+        "Claude Code did not start, broke off or reported an error; the steps above say how far it came, \
+         --log-level info says which of them, and `claude --version` shows whether it can be started",
     ),
     (reason::ADAPTER_ERROR, "the runner could not work on it; --log-level info tells more"),
     (reason::RUNTIME_LIMIT, "a usage or rate limit was reached; try again later"),

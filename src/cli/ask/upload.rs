@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::interrupts::Interrupts;
 use crate::cli::exit::Failure;
 use crate::cli::person::Person;
-use crate::cli::show::{Live, Transfer};
-use crate::sdk::wire::file::{CompletedPart, UploadCreate, UploadSession};
+use crate::cli::show::{self, Live, Transfer};
+use crate::sdk::wire::file::{CompletedPart, InstanceLimits, UploadCreate, UploadSession};
 use crate::sys::digest::hex;
 
 /// Bytes of one read.
@@ -27,6 +27,8 @@ pub struct Attachment {
     pub path: PathBuf,
     /// Its name for others.
     pub name: String,
+    /// Its length, bytes.
+    pub size_bytes: u64,
 }
 
 /// Whether every file is one that can be sent.
@@ -38,7 +40,7 @@ pub fn check(files: &[PathBuf]) -> Result<Vec<Attachment>, Failure> {
 }
 
 fn attachment(path: &Path) -> Result<Attachment, Failure> {
-    let refuse = |why: &str| Failure::usage(format!("{}: {why}", path.display()));
+    let refuse = |why: &str| Failure::usage(format!("{}: {why}", shown(path)));
     let found = std::fs::metadata(path).map_err(|_| refuse("there is no such file to attach"))?;
     if !found.is_file() {
         return Err(refuse("only files can be attached; pack a directory into an archive first"));
@@ -47,8 +49,42 @@ fn attachment(path: &Path) -> Result<Attachment, Failure> {
         return Err(refuse("the file is empty and cannot be sent"));
     }
     File::open(path).map_err(|_| refuse("the file cannot be read"))?;
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    Ok(Attachment { path: path.to_owned(), name: name.unwrap_or_default() })
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if name.chars().any(char::is_control) {
+        return Err(refuse("its name holds a line break or another control character; rename it"));
+    }
+    Ok(Attachment { path: path.to_owned(), name, size_bytes: found.len() })
+}
+
+/// Whether the server takes that many files of these lengths and names; asked before anything is read or sent.
+///
+/// # Errors
+/// The first limit that does not hold, and what to do.
+pub fn within(files: &[Attachment], limits: &InstanceLimits) -> Result<(), Failure> {
+    let most = limits.message_max_attachments;
+    if files.len() as u64 > most {
+        let cure = "pack them into an archive, or send several messages";
+        return Err(Failure::usage(format!("a message carries at most {most} files; {cure}")));
+    }
+    for file in files {
+        let refuse = |why: String| Err(Failure::usage(format!("{}: {why}", shown(&file.path))));
+        if file.size_bytes > limits.file_max_upload_bytes {
+            let most = show::size(limits.file_max_upload_bytes);
+            return refuse(format!("the file is larger than {most}, the most that is taken"));
+        }
+        if file.name.len() as u64 > limits.file_name_max_bytes {
+            return refuse(format!(
+                "its name is longer than {} bytes; rename it",
+                limits.file_name_max_bytes
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A path for a message: nothing in it steers the terminal.
+fn shown(path: &Path) -> String {
+    show::one_line(&path.to_string_lossy())
 }
 
 /// Sends one file for a message in `channel_id`.
@@ -62,7 +98,7 @@ pub fn send(
     interrupts: &Interrupts,
     live: &Live,
 ) -> Result<Uuid, Failure> {
-    let unreadable = |_| Failure::new(format!("{}: the file cannot be read", attachment.path.display()));
+    let unreadable = |_| Failure::new(format!("{}: the file cannot be read", shown(&attachment.path)));
     let mut file = File::open(&attachment.path).map_err(unreadable)?;
     let (size_bytes, sha256) = measure(&mut file, interrupts, unreadable)?;
     let announced = UploadCreate { name: attachment.name.clone(), size_bytes, sha256 };
@@ -75,7 +111,7 @@ pub fn send(
 }
 
 fn named(attachment: &Attachment, fault: crate::cli::person::PersonError) -> Failure {
-    Failure::new(format!("{}: {fault}", attachment.path.display()))
+    Failure::new(format!("{}: {fault}", shown(&attachment.path)))
 }
 
 fn measure(
@@ -127,12 +163,14 @@ mod tests {
         let top = TempDir::new().unwrap();
         std::fs::write(top.join("good.zip"), "x").unwrap();
         std::fs::write(top.join("empty"), "").unwrap();
+        std::fs::write(top.join("line\nbreak"), "x").unwrap();
         std::fs::create_dir(top.join("dir")).unwrap();
         let rows = [
             ("good.zip", None),
             ("missing", Some("no such file")),
             ("dir", Some("archive")),
             ("empty", Some("empty")),
+            ("line\nbreak", Some("rename it")),
         ];
         for (name, fault) in rows {
             let found = check(&[top.join(name)]);
@@ -140,7 +178,8 @@ mod tests {
                 None => assert_eq!(found.unwrap()[0].name, name),
                 Some(said) => {
                     let message = found.unwrap_err().message;
-                    assert!(message.contains(said) && message.contains(name), "{message}");
+                    let name = show::one_line(name);
+                    assert!(message.contains(said) && message.contains(&name), "{message}");
                 }
             }
         }

@@ -4,7 +4,7 @@
 import * as api from "./api.js";
 import { apply, forget, putProjects, putRunner, putThreads, setLink, store } from "./store.js";
 
-/** How long one question waits for news; below every idle limit on the way. */
+/** How long one question waits for news. */
 const WAIT = 25_000;
 /** When an answer is overdue: the machine slept, or the line is dead without saying so. */
 const OVERDUE = WAIT + 10_000;
@@ -15,7 +15,7 @@ const LAST_RETRY = 5_000;
 /** The runner falls silent without a change; its state is asked for. */
 const RUNNER_EVERY = 30_000;
 
-const state = { after: undefined, instance: undefined, wake: () => {}, abort: () => {} };
+const state = { wake: () => {}, abort: () => {} };
 
 /** Looks at once: the page is visible again, the network is back, the session is new. */
 export function lookNow() {
@@ -47,8 +47,8 @@ async function loadAll(loaded) {
   setLink(store.link === "live" ? "behind" : store.link);
   const position = await api.changes(undefined, 0);
   const { instance_id: id, limits } = await api.instance();
-  Object.assign(state, { instance: id });
-  store.limits = limits;
+  state.instance = id;
+  Object.assign(api.limits, limits);
   const { projects } = await api.projects();
   const pages = await Promise.all(projects.map((project) => api.threads(project.channel_id)));
   const runner = await api.runnerState();
@@ -71,22 +71,9 @@ async function followOnce(catchingUp) {
   const hidden = document.hidden;
   if (hidden) await pause(HIDDEN_PAUSE);
   const control = new AbortController();
-  let overdue = false;
-  const limit = setTimeout(() => {
-    overdue = true;
-    control.abort();
-  }, OVERDUE);
   state.abort = () => control.abort();
-  let answer;
-  try {
-    answer = await api.changes(state.after, catchingUp || hidden ? 0 : WAIT, control.signal);
-  } catch (error) {
-    if (overdue) throw new api.ApiError(0, { code: "offline" });
-    throw error;
-  } finally {
-    clearTimeout(limit);
-    state.abort = () => {};
-  }
+  const signal = AbortSignal.any([control.signal, AbortSignal.timeout(OVERDUE)]);
+  const answer = await api.changes(state.after, catchingUp || hidden ? 0 : WAIT, signal);
   if (state.after < answer.oldest_seq) {
     state.after = undefined;
     return;
@@ -96,22 +83,13 @@ async function followOnce(catchingUp) {
     state.after = change.seq;
   }
   setLink("live");
-  await freshRunner();
-}
-
-async function freshRunner() {
   if (Date.now() - (store.runner?.seen ?? 0) > RUNNER_EVERY) putRunner(await api.runnerState());
 }
 
 async function afterFailure(error, failures) {
-  if (error.status === 401) {
-    setLink("expired");
-    await pause(LAST_RETRY);
-    return;
-  }
-  setLink("behind");
-  const most = Math.min(LAST_RETRY, FIRST_RETRY * 2 ** Math.min(failures, 10));
-  await pause(most / 2 + (Math.random() * most) / 2);
+  setLink(error.status === 401 ? "expired" : "behind");
+  const most = Math.min(LAST_RETRY, FIRST_RETRY * 2 ** failures);
+  await pause(most * (0.5 + Math.random() / 2));
 }
 
 /** Waits, or until somebody asks to look at once. */

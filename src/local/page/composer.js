@@ -3,47 +3,48 @@
 import * as api from "./api.js";
 import { byId, note, set, setText } from "./dom.js";
 import { Attachments, takeFiles } from "./files.js";
-import { ended } from "./format.js";
 import { send } from "./outbox.js";
 import { on, putThread, runsOf, store } from "./store.js";
 
-/** Highest the field grows, in shares of the window. */
-const MOST_HEIGHT = 0.4;
-
-const form = byId("composer");
 const field = byId("text");
 const picker = byId("picker");
 const button = byId("send");
 const hint = byId("hint");
 
-const place = { channel: undefined, thread: undefined, files: undefined, kept: new Map(), opened: () => {}, sending: false };
+const place = { kept: new Map(), sending: false };
 
 /** `opened` is called with the thread that the first message of a new one made. */
 export function startComposer(opened) {
   place.opened = opened;
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    submit();
-  });
-  field.addEventListener("input", () => {
-    keepDraft();
-    grow();
-    refresh();
-  });
-  field.addEventListener("keydown", (event) => {
-    const plain = event.key === "Enter" && !event.shiftKey && !event.isComposing;
-    if (!plain || (matchMedia("(pointer: coarse)").matches && !event.ctrlKey && !event.metaKey)) return;
-    event.preventDefault();
-    submit();
-  });
-  byId("attach").addEventListener("click", () => picker.click());
-  picker.addEventListener("change", () => {
-    take([...picker.files]);
-    picker.value = "";
-  });
+  set(byId("composer"), { submit });
+  set(field, { input: typed, keydown: key });
+  set(byId("attach"), { click: () => picker.click() });
+  set(picker, { change: () => take([...picker.files]), click: () => (picker.value = "") });
   takeFiles(byId("main"), field, take);
   on("runs", refresh);
   on("link", refresh);
+}
+
+function key(event) {
+  const plain = event.key === "Enter" && !event.shiftKey && !event.isComposing;
+  const phone = matchMedia("(pointer: coarse)").matches && !event.ctrlKey && !event.metaKey;
+  if (plain && !phone) submit(event);
+}
+
+function typed() {
+  try {
+    sessionStorage.setItem(draftKey(), field.value);
+  } catch {
+    // A draft this long lives only as long as the page.
+  }
+  fit();
+}
+
+/** The field and the button follow what is written. */
+function fit() {
+  field.style.height = "auto";
+  field.style.height = `${field.scrollHeight + 2}px`;
+  refresh();
 }
 
 /** The composer now writes to this thread, or to a new one of the project. */
@@ -54,16 +55,13 @@ export function writeTo(channel, thread) {
   place.files = place.kept.get(key);
   byId("chips").replaceChildren(place.files.element);
   field.value = sessionStorage.getItem(key) ?? "";
-  grow();
-  refresh();
+  fit();
 }
 
 /** Puts a text back into the field. */
 export function edit(text) {
   field.value = field.value === "" ? text : `${text}\n${field.value}`;
-  keepDraft();
-  grow();
-  refresh();
+  typed();
   field.focus();
 }
 
@@ -71,36 +69,21 @@ export const focusComposer = () => field.focus();
 
 const draftKey = () => `draft ${place.thread ?? place.channel}`;
 
-function keepDraft() {
-  try {
-    sessionStorage.setItem(draftKey(), field.value);
-  } catch {
-    // A draft this long lives only as long as the page.
-  }
-}
-
 function take(files) {
   if (!place.channel || files.length === 0) return;
-  const most = store.limits?.message_max_attachments ?? Infinity;
+  const most = api.limits.message_max_attachments ?? Infinity;
   const room = most - place.files.uploads.size;
   if (files.length > room) note(`A message carries at most ${most} files.`);
   place.files.add(files.slice(0, Math.max(0, room)));
   field.focus();
 }
 
-function grow() {
-  field.style.height = "auto";
-  field.style.height = `${Math.min(field.scrollHeight + 2, innerHeight * MOST_HEIGHT)}px`;
-}
-
 function refresh() {
   if (!place.files) return;
-  const works = place.thread && runsOf(place.thread).some((run) => !ended(run) && run.state === "running");
-  const full = field.value.trim() !== "" || place.files.ids.length > 0;
-  set(button, { disabled: !full || place.files.busy || place.files.failed || place.sending });
-  setText(button, works ? "Follow up" : "Send");
-  const words = works ? "The agent reads it while it works" : place.thread ? "Write a message" : "What should be done?";
-  set(field, { placeholder: words });
+  const works = place.thread && runsOf(place.thread).some((run) => run.state === "running");
+  const full = field.value.trim() !== "" || place.files.infos.length > 0;
+  set(button, { disabled: !full || place.files.busy || place.files.failed || place.sending, text: works ? "Follow up" : "Send" });
+  set(field, { placeholder: works ? "The agent reads it while it works" : place.thread ? "Write a message" : "What should be done?" });
   setText(hint, hintText());
 }
 
@@ -111,7 +94,8 @@ function hintText() {
   return "Enter sends, Shift+Enter begins a line";
 }
 
-async function submit() {
+async function submit(event) {
+  event.preventDefault();
   if (button.disabled) return;
   const text = field.value;
   const { files, channel } = place;
@@ -121,9 +105,8 @@ async function submit() {
   files.clear();
   sessionStorage.removeItem(draftKey());
   field.value = "";
-  grow();
+  fit();
   if (place.thread !== thread) place.opened(thread);
-  refresh();
 }
 
 async function newThread(channel) {

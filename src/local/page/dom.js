@@ -1,12 +1,15 @@
 // Elements without markup, and words for those who listen to the page.
 
-/** Makes an element. `props`: attributes; `class`, `text`; functions become event listeners; true and false toggle. */
+/** Makes an element. `props`: attributes, `text`; functions are event listeners; false takes an attribute away. */
 export function el(tag, props = {}, ...children) {
   const made = document.createElement(tag);
   set(made, props);
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  made.append(...children.flat().filter((child) => child || child === 0));
   return made;
 }
+
+/** A button that does not send the form around it. */
+export const button = (text, click, props = {}) => el("button", { type: "button", text, click, ...props });
 
 /** Sets attributes of an element as `el` does. */
 export function set(element, props) {
@@ -14,15 +17,13 @@ export function set(element, props) {
     if (name === "text") setText(element, value);
     else if (typeof value === "function") element.addEventListener(name, value);
     else if (typeof value === "boolean") element.toggleAttribute(name, value);
-    else if (value === undefined || value === null) element.removeAttribute(name);
     else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
   }
 }
 
 /** Sets a text only when it is another one: what does not change is neither painted nor spoken again. */
-export function setText(element, text) {
-  const wanted = text ?? "";
-  if (element.textContent !== String(wanted)) element.textContent = wanted;
+export function setText(element, text = "") {
+  if (element.textContent !== String(text)) element.textContent = text;
 }
 
 /** The element with this id. */
@@ -37,14 +38,12 @@ export function svg(tag, attributes = {}, ...children) {
 }
 
 /** A name that somebody else chose: it cannot turn the text around it, and hidden turns show as a box. */
-export function nameElement(name, tag = "bdi") {
-  return el(tag, { dir: "auto", text: plainName(name) });
-}
+export const nameElement = (name, tag = "bdi") => el(tag, { dir: "auto", text: plainName(name) });
 
 /** A name without the letters that turn or hide text. */
 export const plainName = (name) => name.replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, "\u25af");
 
-/** Says something to a screen reader, after what it says already. */
+/** Speaks to a screen reader. */
 export function announce(text) {
   const place = byId("announcements");
   place.append(el("p", { text }));
@@ -60,13 +59,11 @@ export function note(text) {
 
 /** Shows a dialog with a heading and a way out, and gives back its body. */
 export function dialog(title, ...content) {
-  const close = el("button", { class: "plain", type: "button", "aria-label": "Close", text: "\u2715", click: () => box.close() });
-  const heading = el("h2", { id: "dialog-title", text: title });
+  const close = button("\u2715", () => box.close(), { class: "plain", "aria-label": "Close" });
   const body = el("div", { class: "dialog-body" }, ...content);
-  const box = el("dialog", { "aria-labelledby": "dialog-title" }, el("header", {}, heading, close), body);
-  box.addEventListener("close", () => box.remove());
-  box.addEventListener("click", (event) => event.target === box && box.close());
+  const box = el("dialog", { "aria-label": title, close: () => box.remove(), click: (event) => event.target === box && box.close() },
+    el("header", {}, el("h2", { text: title }), close), body);
   document.body.append(box);
   box.showModal();
-  return { box, body, heading };
+  return { box, body };
 }

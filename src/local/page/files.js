@@ -1,7 +1,7 @@
 // Files of a message: those being written (button, paste, drag; progress, cancel) and those that came.
 
 import { contentPath } from "./api.js";
-import { el, nameElement, plainName, set, setText } from "./dom.js";
+import { button, el, nameElement, plainName, set, setText } from "./dom.js";
 import { bytes } from "./format.js";
 import { previewKind, showPreview } from "./preview.js";
 import { Upload } from "./upload.js";
@@ -20,25 +20,23 @@ export class Attachments {
 
   add(files) {
     for (const file of files) {
-      const chip = el("li", { class: "chip" });
       const upload = new Upload(this.channel, file, file.name || pastedName(file), () => this.draw(upload));
+      const chip = this.chip(upload);
       this.uploads.set(upload, chip);
-      this.fill(upload, chip);
       this.element.append(chip);
       upload.run();
     }
     this.changed();
   }
 
-  fill(upload, chip) {
+  chip(upload) {
     const label = `Remove ${plainName(upload.name)}`;
-    chip.append(
-      nameElement(upload.name, "bdi"),
+    return el("li", { class: "chip" },
+      nameElement(upload.name),
       el("span", { class: "quiet", text: bytes(upload.size) }),
       el("progress", { max: upload.size || 1, value: 0, "aria-label": `Sending ${plainName(upload.name)}` }),
       el("span", { class: "chip-problem", role: "status" }),
-      el("button", { type: "button", class: "plain", "aria-label": label, title: label, text: "\u2715", click: () => this.remove(upload) }),
-    );
+      button("\u2715", () => this.remove(upload), { class: "plain", "aria-label": label, title: label }));
   }
 
   draw(upload) {
@@ -51,9 +49,8 @@ export class Attachments {
   }
 
   remove(upload) {
-    const chip = this.uploads.get(upload);
+    this.uploads.get(upload)?.remove();
     this.uploads.delete(upload);
-    chip?.remove();
     upload.cancel();
     this.changed();
   }
@@ -63,46 +60,46 @@ export class Attachments {
     this.element.replaceChildren();
   }
 
-  get ids() {
-    return [...this.uploads.keys()].filter((upload) => upload.state === "ready").map((upload) => upload.id);
+  /** The uploads in one of these states. */
+  in(...states) {
+    return [...this.uploads.keys()].filter((upload) => states.includes(upload.state));
   }
 
+  /** What the server said of the files that are there. */
   get infos() {
-    return [...this.uploads.keys()].filter((upload) => upload.state === "ready").map((upload) => upload.file_info);
+    return this.in("ready").map((upload) => upload.file_info);
   }
 
   get busy() {
-    return [...this.uploads.keys()].some((upload) => ["reading", "sending"].includes(upload.state));
+    return this.in("reading", "sending").length > 0;
   }
 
   get failed() {
-    return [...this.uploads.keys()].some((upload) => upload.state === "failed");
+    return this.in("failed").length > 0;
   }
 }
 
-function pastedName(file) {
-  const ending = (file.type.split("/")[1] ?? "bin").replace(/[^a-z0-9]/g, "");
-  return `pasted.${ending || "bin"}`;
-}
+const pastedName = (file) => `pasted.${file.type.split("/")[1]?.replace(/[^a-z0-9]/g, "") || "bin"}`;
 
 /** Takes files that are dropped on `place` or pasted into `field`. */
 export function takeFiles(place, field, taken) {
   let depth = 0;
-  const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
   const shown = (change) => {
     depth = Math.max(0, depth + change);
     place.classList.toggle("dropping", depth > 0);
   };
-  place.addEventListener("dragenter", (event) => carriesFiles(event) && (event.preventDefault(), shown(1)));
-  place.addEventListener("dragleave", (event) => carriesFiles(event) && shown(-1));
-  place.addEventListener("dragover", (event) => carriesFiles(event) && event.preventDefault());
-  place.addEventListener("drop", (event) => {
-    if (!carriesFiles(event)) return;
-    event.preventDefault();
-    depth = 0;
-    shown(0);
+  const acts = { dragenter: () => shown(1), dragleave: () => shown(-1), dragover: () => {} };
+  acts.drop = (event) => {
+    shown(-depth);
     taken([...event.dataTransfer.files]);
-  });
+  };
+  for (const [name, act] of Object.entries(acts)) {
+    place.addEventListener(name, (event) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      act(event);
+    });
+  }
   field.addEventListener("paste", (event) => {
     const files = [...(event.clipboardData?.files ?? [])];
     const text = event.clipboardData?.getData("text/plain") ?? "";
@@ -121,16 +118,13 @@ export function fileList(files) {
 function fileItem(file) {
   const name = plainName(file.name);
   const kind = previewKind(file);
-  const look = kind && el("button", { type: "button", text: "Look", "aria-label": `Look at ${name}`, click: () => showPreview(file) });
+  const look = kind && button("Look", () => showPreview(file), { "aria-label": `Look at ${name}` });
   const keep = el("a", { class: "button", href: contentPath(file.file_id), download: file.name, "aria-label": `Download ${name}`, text: "Download" });
   const head = el("div", { class: "file-head" }, el("span", { class: "file-kind", "aria-hidden": "true", text: ending(file.name) }),
     el("span", { class: "file-name" }, nameElement(file.name), el("span", { class: "quiet", text: bytes(file.size_bytes) })), el("span", { class: "row" }, look, keep));
-  const picture = kind === "image" && el("button", { type: "button", class: "thumb", "aria-label": `Look at ${name}`, click: () => showPreview(file) },
-    el("img", { src: contentPath(file.file_id), alt: "", loading: "lazy", decoding: "async" }));
+  const picture = kind === "image" && button("", () => showPreview(file), { class: "thumb", "aria-label": `Look at ${name}` });
+  if (picture) picture.append(el("img", { src: contentPath(file.file_id), alt: "", loading: "lazy", decoding: "async" }));
   return el("li", { class: "file" }, head, picture);
 }
 
-function ending(name) {
-  const found = /\.([a-z0-9]{1,5})$/i.exec(name);
-  return found ? found[1].toLowerCase() : "file";
-}
+const ending = (name) => (/\.([a-z0-9]{1,5})$/i.exec(name)?.[1] ?? "file").toLowerCase();

@@ -1,24 +1,14 @@
 // Numbers, times and states in words.
 
-const UNITS = ["B", "KB", "MB", "GB", "TB"];
-
-/** `1536` is `1.5 KB`. */
-export function bytes(count) {
-  let value = count;
-  let unit = 0;
-  while (value >= 1000 && unit < UNITS.length - 1) {
-    value /= 1000;
-    unit += 1;
-  }
-  return `${value < 10 && unit > 0 ? value.toFixed(1) : Math.round(value)} ${UNITS[unit]}`;
+/** A size: `1536` is `1.5 KB`. */
+export function bytes(size) {
+  const unit = Math.floor(Math.log10(Math.max(1, size)) / 3);
+  const value = size / 1000 ** unit;
+  return `${value < 10 && unit > 0 ? value.toFixed(1) : Math.round(value)} ${["B", "KB", "MB", "GB", "TB"][unit]}`;
 }
 
-/** A count that stays short: `12.3k`. */
-export function count(value) {
-  if (value < 1000) return String(value);
-  if (value < 1e6) return `${(value / 1000).toFixed(value < 1e4 ? 1 : 0)}k`;
-  return `${(value / 1e6).toFixed(value < 1e7 ? 1 : 0)}M`;
-}
+/** A count that stays short: `12.3K`. */
+export const count = (value) => new Intl.NumberFormat("en", { notation: "compact" }).format(value);
 
 /** Milliseconds as `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`. */
 export function duration(ms) {
@@ -43,20 +33,17 @@ export function money(reports) {
   if (!reports || reports.length === 0) return undefined;
   const sums = new Map();
   for (const { currency, amount_micros: micros } of reports) sums.set(currency, (sums.get(currency) ?? 0) + micros);
-  return [...sums].map(([currency, micros]) => amount(currency, micros)).join(" + ");
+  return [...sums].map(([currency, micros]) => amount(currency, micros / 1e6)).join(" + ");
 }
 
-/** Micros of a currency: small amounts keep the digits that tell them apart. */
-export function amount(currency, micros) {
-  const value = micros / 1e6;
+/** Small amounts keep the digits that tell them apart. */
+function amount(currency, value) {
   const digits = value !== 0 && value < 0.1 ? 4 : 2;
-  try {
-    const style = { style: "currency", currency, minimumFractionDigits: digits, maximumFractionDigits: digits };
-    return value.toLocaleString([], style);
-  } catch {
-    return `${value.toFixed(digits)} ${currency}`;
-  }
+  return value.toLocaleString([], { style: "currency", currency, minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
+
+/** `3 steps`, `1 step`. */
+export const plural = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 /** Tokens of a run: from its cost when it has ended, from its numbers while it works. */
 export function tokens(run) {

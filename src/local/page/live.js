@@ -1,34 +1,37 @@
 // The box of a run: what it does while it works, what it did when it has ended.
 
 import { cancelRun } from "./api.js";
-import { el, note, set, setText } from "./dom.js";
-import { compare, count, duration, ended, money, reasonSentence, spent, stateWord, tokens } from "./format.js";
+import { button, el, note, set, setText } from "./dom.js";
+import { compare, count, duration, ended, money, plural, reasonSentence, spent, stateWord, tokens } from "./format.js";
 
 /** Most steps shown at once; the others come when they are asked for. */
 const STEPS_MAX = 200;
 /** Letters by which an excerpt is known to be the answer. */
 const SAME = 80;
-const SIGNS = { running: "\u25cf", completed: "\u2713", failed: "\u2715", cancelled: "\u25a0" };
+const SIGNS = { running: "\u25cf", completed: "\u2713", failed: "\u2715", interrupted: "\u2715", cancelled: "\u25a0" };
 const KINDS = { tool_call: "", subagent: "Agent", background_job: "In the background", status: "" };
 
 /** Boxes whose times go on. */
 const ticking = new Set();
 setInterval(() => ticking.forEach((box) => box.tick()), 1000);
 
+const stepsOf = (run) => Object.values(run.document?.steps ?? {}).sort((a, b) => compare(a.started_at, b.started_at));
+
 /** A run on the page. */
 export class RunBox {
   constructor(run) {
     this.nodes = new Map();
     this.allSteps = false;
+    this.sign = el("span", { class: "sign", "aria-hidden": "true" });
     this.state = el("span", { class: "run-state" });
     this.model = el("span", { class: "quiet" });
     this.time = el("span", { class: "quiet time" });
-    this.stop = el("button", { type: "button", class: "stop", text: "Stop", click: () => this.askStop() });
+    this.stop = button("Stop", () => this.askStop(), { class: "stop" });
     this.line = el("p", { class: "status-line" });
     this.why = el("p", { class: "why" });
     this.excerpt = el("div", { class: "excerpt", dir: "auto", tabindex: "0", "aria-label": "Text so far" });
     this.summary = el("summary", {});
-    this.more = el("button", { type: "button", class: "plain", hidden: true, click: () => this.showAllSteps() });
+    this.more = button("", () => this.showAllSteps(), { class: "plain" });
     this.list = el("ul", { class: "steps" });
     this.frame = el("div", { class: "steps-frame", tabindex: "0", "aria-label": "Steps" }, this.more, this.list);
     this.details = el("details", { open: !ended(run) }, this.summary, this.frame);
@@ -36,7 +39,7 @@ export class RunBox {
     this.contextText = el("span", {});
     this.numbers = el("span", { class: "numbers" });
     this.retries = el("p", { class: "retries" });
-    const head = el("header", {}, this.state, this.model, this.time, this.stop);
+    const head = el("header", {}, this.sign, this.state, this.model, this.time, this.stop);
     const foot = el("footer", {}, el("label", { class: "context" }, this.contextText, this.context), this.numbers);
     this.element = el("section", { class: "run" }, head, this.line, this.retries, this.excerpt, this.details, this.why, foot);
     this.update(run);
@@ -49,14 +52,14 @@ export class RunBox {
     this.run = run;
     const document = run.document ?? {};
     set(this.element, { "data-state": run.state, "aria-label": `Run: ${stateWord(run.state)}` });
+    setText(this.sign, SIGNS[run.state]);
     setText(this.state, stateWord(run.state));
-    setText(this.model, document.model ?? "");
+    setText(this.model, document.model);
     set(this.stop, { hidden: over, disabled: run.state === "cancelling" });
-    setText(this.line, over ? "" : statusLine(run, document));
-    setText(this.why, over ? reasonSentence(run.reason) : "");
-    set(this.why, { hidden: !over || !run.reason });
+    set(this.line, { hidden: over, text: over ? "" : statusLine(run) });
+    set(this.why, { hidden: !over || !run.reason, text: reasonSentence(run.reason) });
     this.showExcerpt(document.last_text_excerpt ?? "", answer, !over && run.state !== "queued");
-    this.showSteps(Object.values(document.steps ?? {}));
+    this.showSteps(stepsOf(run));
     this.showNumbers(run, document.metrics ?? {});
     this.tick();
     if (over) ticking.delete(this);
@@ -86,10 +89,8 @@ export class RunBox {
     set(this.details, { hidden: steps.length === 0 });
     if (steps.length === 0) return;
     const atEnd = this.frame.scrollHeight - this.frame.scrollTop - this.frame.clientHeight < 30;
-    steps.sort((a, b) => compare(a.started_at, b.started_at) || compare(a.finished_at ?? "~", b.finished_at ?? "~"));
     const hidden = this.allSteps ? 0 : Math.max(0, steps.length - STEPS_MAX);
-    set(this.more, { hidden: hidden === 0 });
-    setText(this.more, `Show ${hidden} earlier steps`);
+    set(this.more, { hidden: hidden === 0, text: `Show ${hidden} earlier steps` });
     for (const step of steps.slice(hidden)) this.showStep(step);
     if (!this.allSteps) for (const step of steps.slice(0, hidden)) this.dropStep(step.id);
     setText(this.summary, summaryOf(steps));
@@ -108,11 +109,15 @@ export class RunBox {
     node.step = step;
     if (known && known.status === step.status && known.title === step.title && known.finished_at === step.finished_at) return;
     set(node.element, { "data-state": step.status });
-    setText(node.sign, SIGNS[step.status]);
-    setText(node.word, stateWord(step.status));
-    setText(node.name, [KINDS[step.kind], step.name.replaceAll("_", " ")].filter(Boolean).join(": "));
-    setText(node.title, step.title || Object.entries(step.detail ?? {}).map(([key, value]) => `${key}: ${value}`).join(", "));
-    setText(node.time, duration(spent(step)));
+    const detail = Object.entries(step.detail ?? {}).map(([key, value]) => `${key}: ${value}`).join(", ");
+    const texts = {
+      sign: SIGNS[step.status],
+      word: stateWord(step.status),
+      name: [KINDS[step.kind], step.name.replaceAll("_", " ")].filter(Boolean).join(": "),
+      title: step.title || detail,
+      time: duration(spent(step)),
+    };
+    for (const [part, text] of Object.entries(texts)) setText(node[part], text);
   }
 
   dropStep(id) {
@@ -126,7 +131,7 @@ export class RunBox {
     this.allSteps = true;
     this.nodes.clear();
     this.list.replaceChildren();
-    this.showSteps(Object.values(this.run.document.steps ?? {}));
+    this.showSteps(stepsOf(this.run));
   }
 
   showNumbers(run, metrics) {
@@ -138,14 +143,13 @@ export class RunBox {
     }
     const used = tokens(run);
     const parts = [
-      used.all > 0 && `${count(used.all)} tokens (${count(used.fresh)} in, ${count(used.cached)} cached, ${count(used.out)} out)`,
-      money(run.costs) ?? (ended(run) && run.started_at && "cost unknown"),
+      used.all > 0 && `${count(used.all)} tokens (${count(used.fresh)} in, ${count(used.cached)} cached${used.out ? `, ${count(used.out)} out` : ""})`,
+      money(run.costs) ?? (run.started_at && (ended(run) ? "cost unknown" : "cost at the end")),
       metrics.subagents > 0 && plural(metrics.subagents, "agent"),
       metrics.background_jobs > 0 && `${metrics.background_jobs} in the background`,
     ];
     setText(this.numbers, parts.filter(Boolean).join(" \u00b7 "));
-    set(this.retries, { hidden: !metrics.api_retries });
-    setText(this.retries, retriesText(metrics, ended(run)));
+    set(this.retries, { hidden: !metrics.api_retries, text: retriesText(metrics, ended(run)) });
   }
 
   async askStop() {
@@ -159,18 +163,16 @@ export class RunBox {
   }
 }
 
-function statusLine(run, document) {
-  const said = document.status_line;
+function statusLine(run) {
+  const said = run.document?.status_line;
   if (run.state === "cancelling") return "Stopping the work";
   if (run.state === "queued") return said ? said.replace(/^queued \((\d+) ahead\)$/, "$1 ahead") : "Waits for its turn";
   if (said) return said;
-  const working = Object.values(document.steps ?? {}).filter((step) => step.status === "running");
-  const last = working.at(-1);
-  return last ? `${last.name}${last.title ? `: ${last.title}` : ""}` : "Thinking";
+  const last = stepsOf(run).findLast((step) => step.status === "running");
+  return last ? [last.name, last.title].filter(Boolean).join(": ") : "Thinking";
 }
 
 function retriesText({ api_retries: all, last_api_retry: last }, over) {
-  if (!all) return "";
   const times = `The service was asked again ${all === 1 ? "once" : `${all} times`}`;
   if (!last || over) return `${times}.`;
   const why = last.error_status ? `${last.error}, ${last.error_status}` : last.error;
@@ -178,16 +180,12 @@ function retriesText({ api_retries: all, last_api_retry: last }, over) {
 }
 
 function summaryOf(steps) {
-  const number = (status) => steps.filter((step) => step.status === status).length;
-  const parts = [
-    plural(steps.length, "step"),
-    number("running") > 0 && `${number("running")} at work`,
-    number("failed") > 0 && `${number("failed")} failed`,
-  ];
-  return parts.filter(Boolean).join(", ");
+  const some = (status, word) => {
+    const { length } = steps.filter((step) => step.status === status);
+    return length > 0 && `${length} ${word}`;
+  };
+  return [plural(steps.length, "step"), some("running", "at work"), some("failed", "failed")].filter(Boolean).join(", ");
 }
-
-const plural = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 function stepNode() {
   const sign = el("span", { class: "sign", "aria-hidden": "true" });

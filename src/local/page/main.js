@@ -15,14 +15,14 @@ import { openThread, startThread, stopWork } from "./thread.js";
 const banner = byId("banner");
 /** Is out of the page while its title is being changed. */
 const heading = byId("title");
-const shown = { channel: undefined, thread: undefined };
+const shown = {};
 /** Tells the other tabs that the session is new. */
 const tabs = new BroadcastChannel("page");
 
 /** What stands behind the `#`: a secret on the first visit, else what is shown. */
 function route() {
   const [, kind, id] = /^#\/([tp])\/([0-9a-f-]{36})$/.exec(location.hash) ?? [];
-  return { kind, id, secret: kind || location.hash.length < 20 || location.hash.startsWith("#/") ? undefined : location.hash.slice(1) };
+  return { kind, id, secret: /^#([^/].{20,})/.exec(location.hash)?.[1] };
 }
 
 /** Trades the secret for the session and takes it out of the address. */
@@ -40,10 +40,7 @@ async function signIn(secret) {
 
 async function show() {
   const { kind, id, secret } = route();
-  if (secret) {
-    await signIn(secret);
-    return;
-  }
+  if (secret) return signIn(secret);
   const thread = kind === "t" ? id : undefined;
   const same = thread === shown.thread && (!thread || store.messages.get(thread)?.loaded);
   shown.thread = thread;
@@ -74,27 +71,22 @@ function drawHead() {
   const project = store.projects.get(shown.channel);
   setText(heading, titleOf(thread));
   set(byId("rename"), { hidden: !thread });
-  setText(byId("project"), project?.name ?? "");
-  const write = byId("write");
-  set(write, { hidden: !project, "data-on": String(project?.workspace_write ?? false) });
-  setText(write, project?.workspace_write ? "Writing on" : "Writing off");
-  const cost = thread ? threadCost(thread.id) : "";
-  set(byId("cost"), { hidden: !thread });
-  setText(byId("cost"), cost || "Costs");
+  setText(byId("project"), project?.name);
+  const writing = Boolean(project?.workspace_write);
+  set(byId("write"), { hidden: !project, "data-on": String(writing), text: writing ? "Writing on" : "Writing off" });
+  set(byId("cost"), { hidden: !thread, text: (thread && threadCost(thread.id)) || "Costs" });
   const works = [...store.threads.values()].some((one) => busy(one));
   document.title = `${works ? "\u25cf " : ""}${titleOf(thread)}`;
   set(byId("welcome"), { hidden: Boolean(thread) || store.link === "loading" });
 }
 
 const BANNERS = {
-  live: "",
-  loading: "",
   behind: "The server cannot be reached. What you see may be out of date; it goes on by itself.",
   expired: "This page's session has ended, or the server was started again. The terminal shows a new address: open it in this browser, or paste it here. Nothing is lost.",
 };
 
 function drawLink(link) {
-  set(banner, { hidden: !BANNERS[link], "data-state": link });
+  set(banner, { hidden: !BANNERS[link] });
   setText(banner.querySelector("p"), BANNERS[link]);
   set(byId("paste-address"), { hidden: link !== "expired" });
   set(document.body, { "data-link": link });
@@ -105,7 +97,6 @@ function drawLink(link) {
 function rename() {
   const thread = store.threads.get(shown.thread);
   if (!thread) return;
-  const field = el("input", { value: thread.title, maxlength: 200, "aria-label": "Title of the thread" });
   let over = false;
   const end = async (keep) => {
     if (over) return;
@@ -121,11 +112,8 @@ function rename() {
       note(error.message);
     }
   };
-  field.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") end(true);
-    if (event.key === "Escape") end(false);
-  });
-  field.addEventListener("blur", () => end(true));
+  const keydown = ({ key }) => (key === "Enter" || key === "Escape") && end(key === "Enter");
+  const field = el("input", { value: thread.title, maxlength: 200, "aria-label": "Title of the thread", keydown, blur: () => end(true) });
   heading.replaceWith(field);
   field.focus();
   field.select();
@@ -137,13 +125,9 @@ const KEYS = {
   KeyS: stopWork,
   KeyC: () => shown.thread && showCosts(shown.thread),
   KeyR: showRunner,
-  ArrowUp: () => go(neighbour(-1)),
-  ArrowDown: () => go(neighbour(1)),
+  ArrowUp: () => (location.hash = neighbour(-1)),
+  ArrowDown: () => (location.hash = neighbour(1)),
 };
-
-function go(address) {
-  if (address) location.hash = address;
-}
 
 function startKeys() {
   document.addEventListener("keydown", (event) => {
@@ -162,6 +146,7 @@ function pasteAddress(event) {
   if (secret) signIn(secret);
 }
 
+/** Puts all to work. */
 function start() {
   startNav();
   startPanels();
@@ -170,12 +155,9 @@ function start() {
   startComposer((thread) => (location.hash = `#/t/${thread}`));
   on("link", drawLink);
   for (const topic of ["threads", "projects", "runs"]) on(topic, drawHead);
-  byId("rename").addEventListener("click", rename);
-  byId("cost").addEventListener("click", () => showCosts(shown.thread));
-  byId("write").addEventListener("click", () => showProject(shown.channel));
-  byId("keys").addEventListener("click", showKeys);
-  byId("skip").addEventListener("click", focusComposer);
-  byId("paste-address").addEventListener("submit", pasteAddress);
+  const clicks = { rename, cost: KEYS.KeyC, write: () => showProject(shown.channel), keys: showKeys, skip: focusComposer };
+  for (const [id, click] of Object.entries(clicks)) set(byId(id), { click });
+  set(byId("paste-address"), { submit: pasteAddress });
   window.addEventListener("hashchange", show);
   tabs.addEventListener("message", lookNow);
   api.session.lost = () => setLink("expired");
@@ -185,13 +167,13 @@ async function begin() {
   start();
   const { secret } = route();
   if (secret) await signIn(secret);
-  let resumed = false;
+  let first = true;
   await follow(async () => {
     firstAddress();
     await show();
     setLink("live");
-    if (!resumed) resume();
-    resumed = true;
+    if (first) resume();
+    first = false;
   });
 }
 

@@ -1,8 +1,8 @@
 // One message: author, time, rendered Markdown, files, what became of it.
 
-import { el, nameElement, note, set, setText } from "./dom.js";
+import { button, el, nameElement, note, plainName, set, setText } from "./dom.js";
 import { fileList } from "./files.js";
-import { clock, followupWord } from "./format.js";
+import { clock, followupWord, plural } from "./format.js";
 
 /** Longer messages are folded: letters and lines. */
 const LONG_LETTERS = 4000;
@@ -14,20 +14,16 @@ const policy = window.trustedTypes?.createPolicy("message", { createHTML: (html)
 /** A message of the thread. */
 export function messageElement(message) {
   const own = message.author.kind === "person";
-  const state = el("span", { class: "followup", hidden: true });
   const head = el("header", {}, nameElement(message.author.display_name, "strong"),
-    el("time", { datetime: message.created_at, text: clock(message.created_at) }), state);
-  const made = el("article", { class: own ? "message own" : "message" }, head);
-  if (message.content_md !== "") made.append(...content(message));
-  if (message.attachments.length > 0) made.append(fileList(message.attachments));
-  return made;
+    el("time", { datetime: message.created_at, text: clock(message.created_at) }),
+    el("span", { class: "followup", hidden: !message.followup_id, text: followupWord() }));
+  return el("article", { class: own ? "message own" : "message" }, head, message.content_md && content(message),
+    message.attachments.length > 0 && fileList(message.attachments));
 }
 
 /** Shows what became of a follow-up. */
 export function showFollowup(element, state) {
-  const place = element.querySelector(".followup");
-  set(place, { hidden: false, "data-state": state ?? "sent" });
-  setText(place, followupWord(state));
+  set(element.querySelector(".followup"), { "data-state": state, text: followupWord(state) });
 }
 
 function content(message) {
@@ -41,53 +37,39 @@ function content(message) {
 }
 
 function addCopy(block) {
-  const button = el("button", { type: "button", class: "copy", text: "Copy" });
-  button.addEventListener("click", async () => {
-    const done = await copy(block.textContent);
-    if (!done) note("The browser does not let the page copy. Select the text and copy it by hand.");
-    setText(button, done ? "Copied" : "Copy");
-    setTimeout(() => setText(button, "Copy"), 2000);
-  });
-  const frame = el("div", { class: "code" });
+  const copy = button("Copy", async () => {
+    try {
+      await navigator.clipboard.writeText(block.textContent);
+      setText(copy, "Copied");
+      setTimeout(() => setText(copy, "Copy"), 2000);
+    } catch {
+      note("The browser does not let the page copy. Select the text and copy it by hand.");
+    }
+  }, { class: "copy" });
+  const frame = el("div", { class: "code" }, el("div", { class: "code-head" }, el("span", { text: block.dataset.language }), copy));
   block.replaceWith(frame);
   set(block, { tabindex: "0" });
-  frame.append(el("div", { class: "code-head" }, el("span", { text: block.dataset.language ?? "" }), button), block);
-}
-
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
+  frame.append(block);
 }
 
 function fold(body, lines) {
   body.classList.add("folded");
-  const words = `Show all (${lines} ${lines === 1 ? "line" : "lines"})`;
-  const button = el("button", { type: "button", class: "unfold", "aria-expanded": "false", text: words });
-  button.addEventListener("click", () => {
-    const open = body.classList.toggle("folded") === false;
-    set(button, { "aria-expanded": String(open) });
-    setText(button, open ? "Show less" : words);
+  const words = `Show all (${plural(lines, "line")})`;
+  const unfold = button(words, () => {
+    const open = !body.classList.toggle("folded");
+    set(unfold, { "aria-expanded": String(open), text: open ? "Show less" : words });
     if (!open) body.closest("li")?.scrollIntoView({ block: "nearest" });
-  });
-  return [body, button];
+  }, { class: "unfold", "aria-expanded": "false" });
+  return [body, unfold];
 }
 
 /** A message of this page that the server does not show yet. */
 export function pendingElement(entry, again, edit) {
-  const state = el("span", { class: "followup", "data-state": entry.problem ? "refused" : "sent" });
-  setText(state, entry.problem ? "Not sent" : entry.waiting ? "Is sent when the server is back" : "Sending");
-  const head = el("header", {}, el("strong", { text: "You" }), state);
-  const made = el("article", { class: "message own pending" }, head);
-  made.append(el("div", { class: "content plain-text", dir: "auto", text: entry.message.content_md.slice(0, LONG_LETTERS) }));
-  if (entry.files.length > 0) made.append(el("p", { class: "quiet", text: entry.files.map((file) => file.name).join(", ") }));
-  if (entry.problem) {
-    made.append(el("p", { class: "problem", role: "alert", text: entry.problem }),
-      el("div", { class: "row" }, el("button", { type: "button", text: "Try again", click: again }),
-        el("button", { type: "button", text: "Edit", click: edit })));
-  }
-  return made;
+  const { problem, waiting, files, message } = entry;
+  const text = problem ? "Not sent" : waiting ? "Is sent when the server is back" : "Sending";
+  const head = el("header", {}, el("strong", { text: "You" }), el("span", { class: "followup", "data-state": problem ? "refused" : "sent", text }));
+  return el("article", { class: "message own pending" }, head,
+    el("div", { class: "content plain-text", dir: "auto", text: message.content_md.slice(0, LONG_LETTERS) }),
+    files.length > 0 && el("p", { class: "quiet", text: files.map((file) => plainName(file.name)).join(", ") }),
+    problem && [el("p", { class: "problem", role: "alert", text: problem }), el("div", { class: "row" }, button("Try again", again), button("Edit", edit))]);
 }

@@ -1,7 +1,7 @@
 // Projects with their threads, at the side; a drawer on a phone.
 
 import * as api from "./api.js";
-import { byId, el, note, set } from "./dom.js";
+import { button, byId, el, note, plainName, set } from "./dom.js";
 import { clock } from "./format.js";
 import { showProject } from "./panels.js";
 import { busy, on, putThreads, store, threadsOf } from "./store.js";
@@ -10,15 +10,13 @@ const nav = byId("nav");
 const menu = byId("menu");
 const list = byId("projects");
 
-const shown = { thread: undefined, channel: undefined, timer: undefined };
+const shown = {};
 
 export function startNav() {
-  on("projects", later);
-  on("threads", later);
-  on("runs", later);
-  menu.addEventListener("click", () => openDrawer(!nav.classList.contains("open")));
-  byId("shade").addEventListener("click", () => openDrawer(false));
-  nav.addEventListener("keydown", (event) => event.key === "Escape" && openDrawer(false));
+  for (const topic of ["projects", "threads", "runs"]) on(topic, later);
+  set(menu, { click: () => openDrawer(!nav.classList.contains("open")) });
+  set(byId("shade"), { click: () => openDrawer(false) });
+  set(nav, { keydown: (event) => event.key === "Escape" && openDrawer(false) });
 }
 
 /** Marks what is shown in the main part. */
@@ -30,9 +28,9 @@ export function markShown(channel, thread) {
 
 /** The address of the thread before (-1) or behind (1) the one shown. */
 export function neighbour(step) {
-  const all = [...store.projects.keys()].flatMap((channel) => threadsOf(channel)).map((thread) => thread.id);
+  const all = [...store.projects.keys()].flatMap(threadsOf).map((thread) => thread.id);
   const next = all[all.indexOf(shown.thread) + step];
-  return next && `#/t/${next}`;
+  return next ? `#/t/${next}` : location.hash;
 }
 
 function openDrawer(open) {
@@ -60,26 +58,23 @@ function draw() {
 function section(project) {
   const channel = project.channel_id;
   const state = [project.ready ? "ready" : "not ready", project.workspace_write ? "writing on" : "writing off"].join(", ");
-  const settings = el("button", { type: "button", class: "plain project-state", "data-key": `s${channel}`, title: "Permissions and state",
-    "aria-label": `Settings of ${project.name}: ${state}`, "data-ready": String(project.ready), text: state, click: () => showProject(channel) });
+  const settings = button(state, () => showProject(channel), { class: "plain project-state", title: "Permissions and state",
+    "aria-label": `Settings of ${project.name}: ${state}`, "data-key": `s${channel}`, "data-ready": String(project.ready) });
   const fresh = el("a", { class: "new", href: `#/p/${channel}`, "data-key": `p${channel}`, text: "+ New thread",
-    "aria-label": `New thread in ${project.name}`, "aria-current": !shown.thread && shown.channel === channel ? "page" : null });
+    "aria-label": `New thread in ${project.name}`, "aria-current": !shown.thread && shown.channel === channel && "page" });
   const threads = el("ul", {}, threadsOf(channel).map((thread) => el("li", {}, link(thread))));
-  const more = store.cursors.get(channel) && el("button", { type: "button", class: "plain", text: "Older threads", click: () => loadMore(channel) });
+  const more = store.cursors.get(channel) && button("Older threads", () => loadMore(channel), { class: "plain" });
   return el("section", { "aria-label": project.name }, el("header", {}, el("h2", {}, el("bdi", { text: project.name })), settings), fresh, threads, more);
 }
 
 function link(thread) {
-  const made = el("a", { href: `#/t/${thread.id}`, "data-key": thread.id, "aria-current": thread.id === shown.thread ? "page" : null });
   const works = busy(thread);
-  set(made, { class: works ? "working" : null });
-  made.append(el("bdi", { class: "title", text: titleOf(thread) }),
+  return el("a", { href: `#/t/${thread.id}`, "data-key": thread.id, "aria-current": thread.id === shown.thread && "page", class: works && "working" }, el("bdi", { class: "title", text: titleOf(thread) }),
     works ? el("span", { class: "quiet", text: "working" }) : el("time", { class: "quiet", datetime: thread.updated_at, text: clock(thread.updated_at) }));
-  return made;
 }
 
 /** A thread's title; one without is named by its beginning. */
-export const titleOf = (thread) => thread?.title || (thread ? `Thread of ${clock(thread.created_at)}` : "New thread");
+export const titleOf = (thread) => (thread ? plainName(thread.title) || `Thread of ${clock(thread.created_at)}` : "New thread");
 
 async function loadMore(channel) {
   try {

@@ -27,11 +27,6 @@ export function send(thread, text, files) {
   deliver(entry);
 }
 
-/** Tries again what was refused. */
-export function again(entry) {
-  deliver(entry);
-}
-
 /** Takes a message back. */
 export function drop(entry) {
   const at = entries.indexOf(entry);
@@ -42,7 +37,8 @@ export function drop(entry) {
 /** Sends what an earlier visit left. */
 export const resume = () => entries.filter((entry) => !entry.problem).forEach(deliver);
 
-async function deliver(entry) {
+/** Tries until the message is there or refused. */
+export async function deliver(entry) {
   entry.problem = tooLong(entry);
   if (entry.problem) return changed(entry);
   for (let attempt = 0; entries.includes(entry); attempt += 1) {
@@ -51,13 +47,11 @@ async function deliver(entry) {
       const posted = await api.post(entry.thread, entry.message);
       entry.posted = posted.message_id;
       changed(entry);
-      settle(entry);
-      return;
+      return settle(entry);
     } catch (error) {
-      if (error.status !== 401 && !api.passing(error) && error.problem?.code !== "request_in_progress") {
+      if (error.status !== 401 && !api.passing(error) && error.code !== "request_in_progress") {
         entry.problem = error.message;
-        changed(entry);
-        return;
+        return changed(entry);
       }
       entry.waiting = true;
       changed(entry);
@@ -67,7 +61,7 @@ async function deliver(entry) {
 }
 
 function tooLong(entry) {
-  const most = store.limits?.message_max_content_bytes ?? Infinity;
+  const most = api.limits.message_max_content_bytes;
   const size = new TextEncoder().encode(entry.message.content_md).length;
   return size > most ? `The message is too long (${size} bytes, at most ${most}). Send it as a file.` : undefined;
 }

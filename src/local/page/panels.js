@@ -1,7 +1,7 @@
 // The runner's state and a project's permissions: what is so, and what to do about it.
 
 import * as api from "./api.js";
-import { byId, dialog, el, note, set, setText } from "./dom.js";
+import { button, byId, dialog, el, note, set, setText } from "./dom.js";
 import { duration } from "./format.js";
 import { on, putProject, store } from "./store.js";
 
@@ -16,10 +16,18 @@ const REASONS = {
   host_as_root: ["The runner may do everything, and runs as root.", "Start it as an ordinary user."],
 };
 
+const WORDS = {
+  chat: "talk only, no tools",
+  scoped: "named tools only",
+  host: "everything its account may do",
+  organization: "the API key",
+  personal: "the login",
+};
+
 const pill = byId("runner");
 
 export function startPanels() {
-  pill.addEventListener("click", showRunner);
+  set(pill, { click: showRunner });
   on("runner", drawPill);
   on("link", drawPill);
 }
@@ -35,7 +43,7 @@ function runnerWord() {
 function drawPill() {
   const [state, word] = runnerWord();
   set(pill, { "data-state": state });
-  setText(pill.querySelector(".pill-text"), word);
+  setText(pill.lastElementChild, word);
 }
 
 /** How the runner is. */
@@ -64,15 +72,15 @@ function reasonElement(reason) {
 }
 
 function facts(state, beat) {
-  const found = beat.runtime_version;
-  const versions = found ? `${found}${found === PINNED_RUNTIME ? " (the tested one)" : `, tested with ${PINNED_RUNTIME}`}` : `not found, tested with ${PINNED_RUNTIME}`;
+  const found = beat.runtime_version ?? "not found";
+  const versions = found + (found === PINNED_RUNTIME ? " (the tested one)" : `, tested with ${PINNED_RUNTIME}`);
   const age = (state.age_ms ?? 0) + Date.now() - state.seen;
   return list([
     ["Claude Code", versions],
     ["Runner", `${beat.details.adapter.name} ${beat.details.adapter.version}`],
     ["Working runs", String(beat.details.active_runs)],
-    ["May do", { chat: "talk only, no tools", scoped: "named tools only", host: "everything its account may do" }[beat.reported_tool_class]],
-    ["Who pays", (beat.billing_modes_supported ?? []).map((mode) => ({ organization: "the API key", personal: "the login" })[mode] ?? mode).join(", ") || "unknown"],
+    ["May do", WORDS[beat.reported_tool_class]],
+    ["Who pays", beat.billing_modes_supported?.map((mode) => WORDS[mode]).join(", ") || "unknown"],
     ["Last report", `${duration(age)} ago`],
   ]);
 }
@@ -108,38 +116,38 @@ export function showProject(channel) {
   }
 
   function toggle(name, about, member) {
-    const button = el("button", { type: "button", class: "switch", role: "switch", "aria-checked": "false", click: () => change(button, member) },
-      el("span", { class: "knob", "aria-hidden": "true" }), el("span", {}, el("strong", { text: name }), el("span", { class: "quiet", text: about })));
-    return { element: button, show: (on) => set(button, { "aria-checked": String(on) }) };
+    const knob = el("input", { type: "checkbox", role: "switch", change: () => change(knob, member) });
+    const element = el("label", { class: "switch" }, knob, el("strong", { text: name }), el("span", { class: "quiet", text: about }));
+    return { element, show: (on) => (knob.checked = on) };
   }
 
-  async function change(button, member) {
+  async function change(knob, member) {
     const project = store.projects.get(channel);
-    set(button, { disabled: true });
+    set(knob, { disabled: true });
     try {
       putProject(await api.setGrant(project, { [member]: !project[member] }));
     } catch (error) {
       note(error.message);
-      if (error.problem?.current?.channel_id) putProject(error.problem.current);
+      putProject(error.problem.current ?? project);
     } finally {
-      set(button, { disabled: false });
-      button.focus();
+      set(knob, { disabled: false });
+      knob.focus();
     }
   }
 }
 
 /** Every key of the page. */
 export function showKeys() {
-  const rows = [
-    ["Enter", "send the message"],
-    ["Shift+Enter", "begin a new line"],
-    ["Alt+N", "new thread"],
-    ["Alt+Up, Alt+Down", "previous and next thread"],
-    ["Alt+W", "write: go to the message field"],
-    ["Alt+S", "stop the work of this thread"],
-    ["Alt+C", "costs of this thread"],
-    ["Alt+R", "state of the runner"],
-    ["Escape", "close what is open"],
-  ];
-  dialog("Keys", el("dl", { class: "keys" }, rows.flatMap(([key, what]) => [el("dt", {}, el("kbd", { text: key })), el("dd", { text: what })])));
+  const keys = {
+    Enter: "send the message",
+    "Shift+Enter": "begin a new line",
+    "Alt+N": "new thread",
+    "Alt+Up, Alt+Down": "previous and next thread",
+    "Alt+W": "write: go to the message field",
+    "Alt+S": "stop the work of this thread",
+    "Alt+C": "costs of this thread",
+    "Alt+R": "state of the runner",
+    Escape: "close what is open",
+  };
+  dialog("Keys", list(Object.entries(keys)));
 }

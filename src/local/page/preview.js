@@ -7,7 +7,7 @@ import { bytes } from "./format.js";
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /** Most bytes of a text that are loaded for a look. */
 const TEXT_MAX = 256 * 1024;
-const ROWS_MAX = 200;
+const ROWS_MAX = 201;
 const COLUMNS_MAX = 50;
 
 /** How a file can be looked at: `image`, `table`, `text`, or not at all. */
@@ -22,13 +22,11 @@ export async function showPreview(file) {
   const name = plainName(file.name);
   const { body } = dialog(name, el("p", { class: "quiet", text: "Loading" }));
   const keep = el("p", {}, el("a", { class: "button", href: contentPath(file.file_id), download: file.name, text: `Download (${bytes(file.size_bytes)})` }));
-  if (previewKind(file) === "image") {
-    body.replaceChildren(el("img", { class: "picture", src: contentPath(file.file_id), alt: name }), keep);
-    return;
-  }
+  const kind = previewKind(file);
   try {
+    if (kind === "image") return body.replaceChildren(el("img", { class: "picture", src: contentPath(file.file_id), alt: name }), keep);
     const { text, cut } = await start(file);
-    const content = previewKind(file) === "table" ? table(text, /\.tsv$/i.test(file.name) ? "\t" : undefined) : el("pre", { class: "text", dir: "auto", tabindex: "0", text });
+    const content = kind === "table" ? table(text, separator(text)) : el("pre", { class: "text", dir: "auto", tabindex: "0", text });
     const more = cut && el("p", { class: "quiet", text: `Only the first ${bytes(TEXT_MAX)} are shown.` });
     body.replaceChildren(...[content, more, keep].filter(Boolean));
   } catch {
@@ -42,45 +40,28 @@ async function start(file) {
   return { text: await answer.text(), cut: file.size_bytes > TEXT_MAX };
 }
 
-function table(text, given) {
-  const rows = csv(text, given ?? separator(text));
-  const cells = (row, tag) => row.slice(0, COLUMNS_MAX).map((cell) => el(tag, { text: cell, dir: "auto", class: isNumber(cell) ? "right" : null }));
-  const [head = [], ...lines] = rows.slice(0, ROWS_MAX + 1);
-  const made = el("table", {}, el("thead", {}, el("tr", {}, cells(head, "th"))), el("tbody", {}, lines.map((row) => el("tr", {}, cells(row, "td")))));
-  const rest = rows.length - 1 - lines.length;
-  return el("div", { class: "table", tabindex: "0" }, made, rest > 0 && el("p", { class: "quiet", text: `${rest} more rows` }));
+function table(text, mark) {
+  const rows = csv(text, mark);
+  const cell = (text, tag) => el(tag, { text, dir: "auto", class: /^\s*-?[\d.,]+\s*$/.test(text) && "right" });
+  const line = (row, index) => el("tr", {}, row.slice(0, COLUMNS_MAX).map((text) => cell(text, index === 0 ? "th" : "td")));
+  const rest = rows.length - ROWS_MAX;
+  return el("div", { class: "table", tabindex: "0" }, el("table", {}, rows.slice(0, ROWS_MAX).map(line)),
+    rest > 0 && el("p", { class: "quiet", text: `${rest} more rows` }));
 }
-
-const isNumber = (cell) => /^-?[\d.,]+$/.test(cell.trim());
 
 /** The separator that the first line has most of. */
 function separator(text) {
-  const line = text.slice(0, text.indexOf("\n") + 1 || undefined);
-  return [",", ";", "\t"].map((mark) => [line.split(mark).length, mark]).sort((a, b) => b[0] - a[0])[0][1];
+  const [line] = text.split("\n", 1);
+  return [",", ";", "\t"].sort((a, b) => line.split(b).length - line.split(a).length)[0];
 }
 
 /** Rows of cells (RFC 4180). */
-export function csv(text, mark) {
+function csv(text, mark) {
   const rows = [[]];
-  let cell = "";
-  let quoted = false;
-  const end = () => {
-    rows.at(-1).push(cell);
-    cell = "";
-  };
-  for (let at = 0; at < text.length; at += 1) {
-    const letter = text[at];
-    if (quoted) {
-      if (letter !== '"') cell += letter;
-      else if (text[at + 1] === '"') cell += text[(at += 1)];
-      else quoted = false;
-    } else if (letter === '"' && cell === "") quoted = true;
-    else if (letter === mark) end();
-    else if (letter === "\n") {
-      end();
-      rows.push([]);
-    } else if (letter !== "\r") cell += letter;
+  const cell = new RegExp(`(?:"((?:[^"]|"")*)"|([^${mark}\\r\\n]*))(${mark}|\\r?\\n|$)`, "g");
+  for (const [, quoted, plain, end] of text.matchAll(cell)) {
+    rows.at(-1).push(quoted?.replaceAll('""', '"') ?? plain);
+    if (end !== mark) rows.push([]);
   }
-  end();
-  return rows.filter((row) => row.length > 1 || row[0] !== "");
+  return rows.filter((row) => row.length > 1 || row[0]);
 }

@@ -19,17 +19,17 @@ export const store = {
   link: "loading",
 };
 
-const listeners = new Map();
+const listeners = new Set();
 
 /** Calls `listener` with every piece of news of a topic, until the function that is given back is called. */
 export function on(topic, listener) {
-  if (!listeners.has(topic)) listeners.set(topic, new Set());
-  listeners.get(topic).add(listener);
-  return () => listeners.get(topic).delete(listener);
+  const entry = { topic, listener };
+  listeners.add(entry);
+  return () => listeners.delete(entry);
 }
 
 function emit(topic, detail) {
-  for (const listener of listeners.get(topic) ?? []) listener(detail);
+  for (const entry of listeners) if (entry.topic === topic) entry.listener(detail);
 }
 
 export function setLink(link) {
@@ -64,8 +64,8 @@ export function putThread(thread) {
 function keepThread(thread) {
   const known = store.threads.get(thread.id);
   if (known && known.version > thread.version) return;
-  const updated = known && known.updated_at > thread.updated_at ? known.updated_at : thread.updated_at;
-  store.threads.set(thread.id, { ...thread, updated_at: updated });
+  const later = known?.updated_at > thread.updated_at ? known : thread;
+  store.threads.set(thread.id, { ...thread, updated_at: later.updated_at });
 }
 
 /** The threads of a project, the newest first. */
@@ -74,7 +74,7 @@ export function threadsOf(channel) {
   return own.sort((a, b) => compare(b.updated_at, a.updated_at) || compare(b.id, a.id));
 }
 
-/** From now on the messages of a thread are kept, also those that come before its first page. */
+/** From now on the messages of a thread are kept. */
 export function beginMessages(thread) {
   if (!store.messages.has(thread)) store.messages.set(thread, { byId: new Map(), more: false, loaded: false });
   return store.messages.get(thread);
@@ -98,13 +98,9 @@ export function messagesOf(thread) {
 }
 
 /** The position of the oldest message known of a thread. */
-export function oldestSeq(thread) {
-  let oldest = Infinity;
-  for (const message of store.messages.get(thread)?.byId.values() ?? []) oldest = Math.min(oldest, message.seq);
-  return oldest;
-}
+export const oldestSeq = (thread) => messagesOf(thread)[0]?.seq ?? Infinity;
 
-function putMessage(thread, message) {
+function putMessage(message, { thread_id: thread }) {
   const known = store.messages.get(thread);
   const bump = store.threads.get(thread);
   if (bump && bump.updated_at < message.created_at) {
@@ -118,28 +114,27 @@ function putMessage(thread, message) {
 }
 
 export function putRuns(thread, list) {
-  const known = store.runs.get(thread) ?? new Map();
-  store.runs.set(thread, known);
-  for (const run of list) if (!older(run, known.get(run.run_id))) known.set(run.run_id, run);
+  list.forEach(keepRun);
   emit("runs", { thread });
 }
 
 function putRun(run) {
-  const known = store.runs.get(run.thread_id) ?? new Map();
-  store.runs.set(run.thread_id, known);
-  const before = known.get(run.run_id);
-  if (older(run, before)) return;
-  known.set(run.run_id, run);
-  const thread = store.threads.get(run.thread_id);
-  if (thread?.active_run_id === run.run_id && ended(run)) delete thread.active_run_id;
-  emit("runs", { thread: run.thread_id, run, before });
+  const news = keepRun(run);
+  if (news) emit("runs", news);
 }
 
-function older(run, known) {
-  return known && (known.version > run.version || RANKS[known.state] > RANKS[run.state]);
+function keepRun(run) {
+  const { thread_id: thread, run_id: id } = run;
+  if (!store.runs.has(thread)) store.runs.set(thread, new Map());
+  const before = store.runs.get(thread).get(id);
+  if (before && (before.version > run.version || RANKS[before.state] > RANKS[run.state])) return undefined;
+  store.runs.get(thread).set(id, run);
+  const shown = store.threads.get(thread);
+  if (shown?.active_run_id === id && ended(run)) delete shown.active_run_id;
+  return { thread, run, before };
 }
 
-function putFollowup(ids, followup) {
+function putFollowup(followup, ids) {
   const run = store.runs.get(ids.thread_id)?.get(ids.run_id);
   if (!run) return;
   const others = run.followups.filter((other) => other.followup_id !== followup.followup_id);
@@ -166,12 +161,8 @@ export function putRunner(state) {
 
 /** One change of `pollChanges`; the same change twice is the same as once. */
 export function apply({ type, ids, payload }) {
-  if (type === "message") putMessage(ids.thread_id, payload);
-  else if (type === "thread") putThread(payload);
-  else if (type === "run") putRun(payload);
-  else if (type === "followup") putFollowup(ids, payload);
-  else if (type === "project") putProject(payload);
-  else if (type === "runner") putRunner(payload);
+  const takers = { message: putMessage, thread: putThread, run: putRun, followup: putFollowup, project: putProject, runner: putRunner };
+  takers[type]?.(payload, ids);
 }
 
 /** Forgets what came from the server, for loading it anew. */

@@ -5,7 +5,7 @@ import { announce, byId, el, note, set } from "./dom.js";
 import { ended, stateWord } from "./format.js";
 import { RunBox } from "./live.js";
 import { messageElement, pendingElement, showFollowup } from "./message.js";
-import { again, drop, onOutbox, waitingIn } from "./outbox.js";
+import { deliver, drop, onOutbox, waitingIn } from "./outbox.js";
 import { beginMessages, messagesOf, oldestSeq, on, putMessages, putRuns, putThreads, runsOf, store } from "./store.js";
 
 /** Nearer to the end than this one reads at the end, pixels. */
@@ -17,7 +17,7 @@ const scroll = byId("scroll");
 const list = byId("messages");
 const older = byId("older");
 
-const view = { thread: undefined, items: new Map(), boxes: new Map(), pinned: true, loading: false, edit: () => {} };
+const view = { items: new Map(), boxes: new Map(), pinned: true, loading: false };
 
 /** `edit` gets the text of a message that was taken back. */
 export function startThread(edit) {
@@ -25,10 +25,13 @@ export function startThread(edit) {
   on("messages", ({ thread, message, fresh }) => thread === view.thread && arrived(message, fresh));
   on("runs", ({ thread, run, before }) => thread === view.thread && ran(run, before));
   onOutbox((thread) => thread === view.thread && draw());
-  older.addEventListener("click", loadOlder);
-  scroll.addEventListener("scroll", scrolled, { passive: true });
-  new ResizeObserver(keepEnd).observe(list);
-  new ResizeObserver(keepEnd).observe(scroll);
+  set(older, { click: loadOlder });
+  scroll.onscroll = () => {
+    view.pinned = atEnd();
+    lookOlder();
+  };
+  const sizes = new ResizeObserver(keepEnd);
+  [list, scroll].forEach((place) => sizes.observe(place));
 }
 
 /** Shows a thread; without one an empty place for a new one. */
@@ -38,10 +41,7 @@ export async function openThread(id) {
   list.replaceChildren();
   set(older, { hidden: true });
   if (!id) return;
-  if (store.messages.get(id)?.loaded) {
-    draw();
-    return;
-  }
+  if (store.messages.get(id)?.loaded) return draw();
   set(list, { "aria-busy": "true" });
   beginMessages(id);
   try {
@@ -50,7 +50,7 @@ export async function openThread(id) {
     putMessages(id, page);
     if (!store.threads.has(id)) await stranger(id);
   } finally {
-    set(list, { "aria-busy": null });
+    set(list, { "aria-busy": false });
   }
 }
 
@@ -63,11 +63,6 @@ async function stranger(id) {
   }
 }
 
-function scrolled() {
-  view.pinned = atEnd();
-  lookOlder();
-}
-
 /** Near the beginning the page before is loaded, as long as one stays there. */
 function lookOlder() {
   if (scroll.scrollTop < EARLY) loadOlder();
@@ -77,19 +72,17 @@ async function loadOlder() {
   const { thread } = view;
   if (!thread || view.loading || !store.messages.get(thread)?.more) return;
   view.loading = true;
-  let loaded = false;
   try {
     const page = await api.messages(thread, oldestSeq(thread), 100);
     const fromEnd = scroll.scrollHeight - scroll.scrollTop;
     putMessages(thread, page);
     if (thread === view.thread) scroll.scrollTop = scroll.scrollHeight - fromEnd;
-    loaded = true;
+    queueMicrotask(lookOlder);
   } catch (error) {
     note(error.message);
   } finally {
     view.loading = false;
   }
-  if (loaded) lookOlder();
 }
 
 function arrived(message, fresh) {
@@ -99,7 +92,7 @@ function arrived(message, fresh) {
 
 function ran(run, before) {
   if (!run) return draw();
-  if (before && before.state !== run.state) announce(`${stateWord(run.state)}`);
+  if (before && before.state !== run.state) announce(stateWord(run.state));
   const box = view.boxes.get(run.run_id);
   if (!box || (before && ended(before) !== ended(run))) draw();
   else box.update(run, answerOf(run));
@@ -128,7 +121,8 @@ function draw() {
     view.boxes.delete(key);
   }
   for (const run of runsOf(view.thread)) {
-    view.boxes.get(run.run_id)?.update(run, answerOf(run));
+    const box = view.boxes.get(run.run_id);
+    if (box && (box.run !== run || !ended(run))) box.update(run, answerOf(run));
     showFollowups(run);
   }
   set(older, { hidden: !store.messages.get(view.thread)?.more });
@@ -149,14 +143,14 @@ function order() {
   }
   const wanted = [];
   for (const message of messages) {
-    wanted.push({ key: message.message_id, make: () => newMessage(message) });
+    wanted.push({ key: message.message_id, make: () => messageElement(message) });
     for (const run of behind.get(message.message_id) ?? []) wanted.push(boxEntry(run));
   }
   for (const run of runs.filter((run) => !ended(run))) wanted.push(boxEntry(run));
   for (const entry of waitingIn(view.thread)) {
     const state = entry.problem ? "problem" : entry.waiting ? "waiting" : "sending";
     const key = `${entry.message.client_msg_id} ${state}`;
-    wanted.push({ key, make: () => pendingElement(entry, () => again(entry), () => takeBack(entry)) });
+    wanted.push({ key, make: () => pendingElement(entry, () => deliver(entry), () => takeBack(entry)) });
   }
   return wanted;
 }
@@ -165,15 +159,6 @@ function takeBack(entry) {
   drop(entry);
   view.edit(entry.message.content_md);
 }
-
-function newMessage(message) {
-  const made = messageElement(message);
-  if (message.followup_id) showFollowup(made, followupState(message.followup_id));
-  return made;
-}
-
-const followupState = (id) =>
-  runsOf(view.thread).flatMap((run) => run.followups).find((followup) => followup.followup_id === id)?.state;
 
 function showFollowups(run) {
   for (const followup of run.followups) {
@@ -189,14 +174,11 @@ function answerOf(run) {
 }
 
 function boxEntry(run) {
-  return {
-    key: run.run_id,
-    make: () => {
-      const box = new RunBox(run);
-      view.boxes.set(run.run_id, box);
-      return box.element;
-    },
+  const make = () => {
+    view.boxes.set(run.run_id, new RunBox(run));
+    return view.boxes.get(run.run_id).element;
   };
+  return { key: run.run_id, make };
 }
 
 const atEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR;

@@ -9,8 +9,8 @@ const PAUSE = 500;
 /** An upload. `changed` is called whenever something visible changed. States: `reading`, `sending`, `ready`, `failed`. */
 export class Upload {
   constructor(channel, file, name, changed) {
-    Object.assign(this, { channel, file, name, changed });
-    Object.assign(this, { size: file.size, sent: 0, state: "reading", problem: "", control: new AbortController() });
+    Object.assign(this, { channel, file, name, changed, size: file.size, sent: 0, state: "reading", problem: "" });
+    this.control = new AbortController();
   }
 
   /** Sends the file; never throws. */
@@ -36,56 +36,29 @@ export class Upload {
   }
 
   async transfer() {
-    if (this.size === 0) throw new Error("The file is empty.");
-    const sha256 = await fileDigest(this.file, this.control.signal);
-    this.control.signal.throwIfAborted();
-    const open = await api.createUpload(this.channel, { name: this.name, size_bytes: this.size, sha256 });
+    const { name, size, file } = this;
+    const { signal } = this.control;
+    if (size === 0) throw new Error("The file is empty.");
+    if (size > api.limits.file_max_upload_bytes) throw new Error("The file is too large for the server.");
+    const sha256 = await fileDigest(file, signal);
+    signal.throwIfAborted();
+    const open = await api.createUpload(this.channel, { name, size_bytes: size, sha256 });
     this.id = open.file_id;
-    if (this.control.signal.aborted) return this.cancel();
+    if (signal.aborted) return this.cancel();
     this.to("sending");
     const done = [];
     for (const part of open.parts) {
-      const start = (part.part_number - 1) * open.part_size_bytes;
-      const piece = this.file.slice(start, start + open.part_size_bytes);
-      done.push(await this.part(part, piece, start));
+      const piece = file.slice(this.sent, this.sent + open.part_size_bytes);
+      const sum = base64(await digest(await piece.arrayBuffer()));
+      const headers = Object.fromEntries(part.headers.map((header) => [header.name, header.value]));
+      headers["Content-Digest"] = `sha-256=:${sum}:`;
+      const { part_number, etag } = await retried(() => api.putPart(this.id, part.part_number, { bytes: piece, headers, signal }));
+      done.push({ part_number, etag });
+      this.sent += piece.size;
+      this.changed();
     }
     this.file_info = await retried(() => api.completeUpload(this.id, done));
-    this.sent = this.size;
     this.to("ready");
-  }
-
-  async part(part, piece, start) {
-    const sum = base64(await digest(await piece.arrayBuffer()));
-    const headers = [...part.headers, { name: "Content-Digest", value: `sha-256=:${sum}:` }];
-    const path = `/api/v1/uploads/${this.id}/parts/${part.part_number}`;
-    const answer = await retried(() => this.put(path, headers, piece, start));
-    return { part_number: answer.part_number, etag: answer.etag };
-  }
-
-  /** Only the older request object tells how much was sent. */
-  put(path, headers, piece, start) {
-    return new Promise((done, failed) => {
-      const request = new XMLHttpRequest();
-      const abort = () => request.abort();
-      const { signal } = this.control;
-      request.open("PUT", path);
-      for (const { name, value } of headers) request.setRequestHeader(name, value);
-      request.upload.onprogress = (event) => {
-        this.sent = start + event.loaded;
-        this.changed();
-      };
-      request.onerror = () => failed(new api.ApiError(0, { code: "offline" }));
-      request.onabort = () => failed(new DOMException("", "AbortError"));
-      request.onload = () => {
-        const value = parsed(request.responseText);
-        if (request.status === 200) done(value);
-        else failed(new api.ApiError(request.status, value));
-      };
-      request.onloadend = () => signal.removeEventListener("abort", abort);
-      if (signal.aborted) return failed(new DOMException("", "AbortError"));
-      signal.addEventListener("abort", abort);
-      request.send(piece);
-    });
   }
 }
 
@@ -98,13 +71,5 @@ async function retried(work) {
       if (attempt >= TRIES || error.name === "AbortError" || !api.passing(error)) throw error;
       await new Promise((done) => setTimeout(done, PAUSE * 2 ** attempt));
     }
-  }
-}
-
-function parsed(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return {};
   }
 }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::claude::message::{ApiRetry, Assistant, Message, Tokens};
+use crate::claude::usage::SoFar;
 use crate::sdk::wire::Time;
 use crate::sdk::wire::run::{ApiRetry as WireRetry, StepStatus};
 use excerpt::Excerpt;
@@ -58,6 +59,8 @@ pub struct LiveBox {
     /// Model and tokens of the newest message of the main agent.
     newest_usage: Option<(String, Tokens)>,
     context_pct: Option<f64>,
+    /// Tokens as the document shows them.
+    tokens: SoFar,
 }
 
 impl LiveBox {
@@ -72,10 +75,11 @@ impl LiveBox {
             windows: Vec::new(),
             newest_usage: None,
             context_pct: None,
+            tokens: SoFar::default(),
         }
     }
 
-    /// Tells the size of a model's context in tokens, as an earlier run of the session learned it.
+    /// Tells the size of a model's context in tokens, as an earlier run learned it.
     pub fn know_context_window(&mut self, model: &str, tokens: u64) {
         self.windows.retain(|(known, _)| known != model);
         self.windows.push((model.to_owned(), tokens));
@@ -101,6 +105,23 @@ impl LiveBox {
                 self.set_context_pct(sink);
             }
             _ => {}
+        }
+    }
+
+    /// Shows what the run used so far. There is no cost beside it: the contract's document has no place for one before
+    /// the end.
+    pub fn used(&mut self, tokens: SoFar, sink: &mut Sink<'_>) {
+        let shown = std::mem::replace(&mut self.tokens, tokens);
+        let rows = [
+            ("/metrics/tokens_in", Some(shown.input), Some(tokens.input)),
+            ("/metrics/tokens_out", shown.output, tokens.output),
+            ("/metrics/tokens_cache_read", Some(shown.cache_read), Some(tokens.cache_read)),
+            ("/metrics/tokens_cache_write", Some(shown.cache_write), Some(tokens.cache_write)),
+        ];
+        for (path, before, now) in rows {
+            if let Some(now) = now.filter(|now| before != Some(*now)) {
+                sink.document.set(path, now.into());
+            }
         }
     }
 

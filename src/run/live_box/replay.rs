@@ -45,6 +45,7 @@ impl Replay {
         self.lines += 1;
         live.on(&message, sink);
         self.usage.on(&message);
+        live.used(self.usage.so_far(), sink);
         // The first line that the process takes is the run's message, each other one a follow-up.
         if let Message::Lifecycle { uuid, .. } = &message {
             let first = self.progress.lines_sent() == 0;

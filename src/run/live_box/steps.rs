@@ -17,6 +17,10 @@ use crate::sdk::wire::run::{RunStep, StepKind, StepStatus};
 const TITLE_MAX: usize = 200;
 const NAME_MAX: usize = 100;
 
+/// How far a step's beginning may lie behind the one before and still be moved behind it, milliseconds: lines of one
+/// moment, not a clock that was set back.
+const SAME_MOMENT: i64 = 1000;
+
 /// `task_type` of a subagent.
 const AGENT_TASK: &str = "local_agent";
 
@@ -40,6 +44,8 @@ pub(super) struct Steps {
     tasks: BTreeMap<String, Shown>,
     subagents: u64,
     background_jobs: Option<usize>,
+    /// When the newest step began, milliseconds since 1970.
+    newest: i64,
 }
 
 impl Steps {
@@ -51,7 +57,17 @@ impl Steps {
             tasks: BTreeMap::new(),
             subagents: 0,
             background_jobs: None,
+            newest: i64::MIN,
         }
+    }
+
+    /// When a step begins: a millisecond behind the one before when both begin in one moment. A server need not keep
+    /// the order of a document's members, so only their beginnings say which step came first.
+    fn begins(&mut self, at: Time) -> Time {
+        let behind = self.newest.saturating_sub(at.as_millis());
+        let millis = if (0..=SAME_MOMENT).contains(&behind) { self.newest + 1 } else { at.as_millis() };
+        self.newest = millis;
+        Time::from_millis(millis)
     }
 
     pub(super) fn subagents(&self) -> u64 {
@@ -59,7 +75,7 @@ impl Steps {
     }
 
     pub(super) fn tool_uses(&mut self, assistant: &Assistant, sink: &mut Sink<'_>) {
-        let started_at = assistant.at_millis.map_or(sink.now, Time::from_millis);
+        let at = assistant.at_millis.map_or(sink.now, Time::from_millis);
         let parent = assistant.parent_tool_use_id.as_deref().and_then(|id| self.tool_step(id));
         for tool in &assistant.tool_uses {
             // The same message can be printed again (C1-13).
@@ -72,7 +88,7 @@ impl Steps {
                 name: cut(&tool.name, NAME_MAX).to_owned(),
                 title: title(&tool.subject, sink),
                 status: StepStatus::Running,
-                started_at,
+                started_at: self.begins(at),
                 finished_at: None,
                 parent_step_id: parent,
                 detail: None,
@@ -108,7 +124,7 @@ impl Steps {
             name: cut(name.unwrap_or_default(), NAME_MAX).to_owned(),
             title: title(&task.description, sink),
             status: StepStatus::Running,
-            started_at: sink.now,
+            started_at: self.begins(sink.now),
             finished_at: None,
             parent_step_id: task.tool_use_id.as_deref().and_then(|id| self.tool_step(id)),
             detail: agent.then(|| BTreeMap::from([("type".to_owned(), AGENT_TASK.to_owned())])),
@@ -156,17 +172,18 @@ impl Steps {
         }
     }
 
-    pub(super) fn failed_status(&self, name: &str, detail: &[(&str, &str)], sink: &mut Sink<'_>) {
+    pub(super) fn failed_status(&mut self, name: &str, detail: &[(&str, &str)], sink: &mut Sink<'_>) {
         let detail: BTreeMap<_, _> =
             detail.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let at = self.begins(sink.now);
         let step = RunStep {
             id: self.step_id("status", name),
             kind: StepKind::Status,
             name: name.to_owned(),
             title: String::new(),
             status: StepStatus::Failed,
-            started_at: sink.now,
-            finished_at: Some(sink.now),
+            started_at: at,
+            finished_at: Some(at),
             parent_step_id: None,
             detail: Some(detail).filter(|detail| !detail.is_empty()),
         };
@@ -203,7 +220,7 @@ impl Shown {
         self.concluded = false;
         if self.is_running() || stated_later {
             self.step.status = status;
-            self.step.finished_at = Some(at);
+            self.step.finished_at = Some(at.max(self.step.started_at));
             show(&self.step, sink);
         }
     }

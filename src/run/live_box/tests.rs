@@ -50,6 +50,12 @@ impl Followed {
         self
     }
 
+    fn used(&mut self, tokens: SoFar) -> &mut Self {
+        let now = Time::from_millis(1000);
+        self.live.used(tokens, &mut Sink { document: &mut self.out, mask: &plain, now });
+        self
+    }
+
     fn end(&mut self, status: StepStatus) {
         let now = Time::from_millis(2000);
         self.live.end(status, &mut Sink { document: &mut self.out, mask: &plain, now });
@@ -314,4 +320,47 @@ fn errors_and_subagents_are_no_excerpt() {
         Assistant { parent_tool_use_id: Some("p".into()), text: "sub".into(), ..Assistant::default() };
     one.on(Message::Assistant(error)).on(Message::Assistant(agent));
     assert_eq!(one.at("/last_text_excerpt"), Value::Null);
+}
+
+#[test]
+fn tokens_show_while_the_turn_works_and_only_what_changed_is_written() {
+    let mut followed = Followed::new();
+    followed.used(SoFar::default());
+    assert_eq!(followed.out.operations, 0, "nothing used is nothing said");
+    let first = SoFar { input: 7, cache_read: 3, ..SoFar::default() };
+    followed.used(first).used(first);
+    assert_eq!(followed.out.operations, 2);
+    assert_eq!(
+        (followed.at("/metrics/tokens_in"), followed.at("/metrics/tokens_cache_read")),
+        (json!(7), json!(3))
+    );
+    assert_eq!(followed.at("/metrics/tokens_out"), Value::Null, "not known before a result");
+    followed.used(SoFar { output: Some(5), ..first });
+    assert_eq!((followed.at("/metrics/tokens_out"), followed.out.operations), (json!(5), 3));
+}
+
+/// Three calls of one message and one of the next, all printed in the same millisecond.
+#[test]
+fn steps_of_one_moment_begin_one_after_the_other() {
+    let mut followed = Followed::new();
+    let call = |id: &str| ToolUse { id: id.into(), name: "Read".into(), subject: id.into() };
+    let says = |message: &str, calls: &[&str]| {
+        Message::Assistant(Assistant {
+            id: Some(message.into()),
+            tool_uses: calls.iter().map(|id| call(id)).collect(),
+            at_millis: Some(5000),
+            ..Assistant::default()
+        })
+    };
+    followed.on(says("m", &["first", "second", "third"])).on(says("n", &["fourth"]));
+    followed.end(StepStatus::Cancelled);
+    let steps = followed.out.document.iter().filter(|(path, _)| path.starts_with("/steps/"));
+    let mut steps: Vec<_> = steps.map(|(_, step)| step).collect();
+    steps.sort_by_key(|step| step["started_at"].as_str().unwrap().to_owned());
+    let titles: Vec<_> = steps.iter().map(|step| step["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["first", "second", "third", "fourth"]);
+    assert!(
+        steps.iter().all(|step| step["finished_at"].as_str() >= step["started_at"].as_str()),
+        "{steps:?}"
+    );
 }

@@ -98,13 +98,17 @@ impl Stream {
 impl Turn {
     /// A turn whose first process is read from the start.
     pub(super) fn new(run: &Run, stream: Stream, title_wanted: bool, begun: Time) -> Turn {
+        let mut live_box = LiveBox::new(run.run_id, title_wanted);
+        for (model, tokens) in run.shared.context_windows() {
+            live_box.know_context_window(&model, tokens);
+        }
         Turn {
             process: 1,
             stream,
             post: post::Post::default(),
             progress: Progress::new(),
             usage: Usage::new(),
-            live_box: LiveBox::new(run.run_id, title_wanted),
+            live_box,
             again: None,
             decided: None,
             title: None,

@@ -206,6 +206,7 @@ pub fn settle(run: &mut Run, turn: &mut Turn, end: &End) -> Result<(), End> {
         followup::settle_open(run, if stopped { FollowupState::Absorbed } else { FollowupState::Refused })?;
     }
     end_document(run, turn, end);
+    run.shared.keep_context_windows(turn.usage.context_windows());
     run.totals = Totals::of(&turn.usage, &turn.live_box);
     if end.cause == Cause::Completed {
         run.title = turn.title.take();

@@ -75,6 +75,7 @@ fn take(run: &mut Run, turn: &mut Turn, message: Option<Message>) -> Result<(), 
     let mut sink = Sink { document: &mut run.document, mask: &|text| mask.apply(text), now: Time::now() };
     turn.live_box.on(&message, &mut sink);
     turn.usage.on(&message);
+    turn.live_box.used(turn.usage.so_far(), &mut sink);
     for effect in turn.progress.on(message) {
         act(run, turn, effect)?;
     }

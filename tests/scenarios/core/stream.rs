@@ -240,3 +240,28 @@ fn r_6_background_work_is_bounded() {
     assert!(steps(&found).iter().all(|step| step["status"] == "cancelled"), "{:?}", steps(&found));
     no_group_left(&world);
 }
+
+/// M2-34 note 12: what a run used shows while it works, and from the second one on how full the context is.
+#[test]
+fn tokens_and_context_share_show_while_a_tool_works() {
+    let world = World::new();
+    let (thread, first) = world.asks("Hello");
+    world.ends_as(first, RunState::Completed, None);
+    world.claude.steps(json!([
+        {"tool": {"name": "Bash", "input": {"command": "wait"}, "do": [{"mark": "busy"}, {"hold": "go"}]}},
+        {"text": "Done."}]));
+    let second = world.person.says(thread, "And now?").run_id.unwrap();
+    eventually("the tool works", || world.claude.reached("busy").then_some(()));
+    let metrics = eventually("the numbers are there", || {
+        let metrics = world.person.run(second).document["metrics"].clone();
+        metrics["context_pct"].is_number().then_some(metrics)
+    });
+    assert_eq!(
+        (metrics["tokens_in"].as_u64(), metrics["tokens_cache_read"].as_u64()),
+        (Some(1200), Some(5000))
+    );
+    assert_eq!(metrics["tokens_out"], json!(null), "not known before the result: {metrics}");
+    world.claude.release("go");
+    let found = world.ends_as(second, RunState::Completed, None);
+    assert!(found.document["metrics"]["tokens_out"].as_u64() > Some(0));
+}

@@ -125,3 +125,14 @@ fn a_rebound_name_gets_nothing_in_a_browser() {
     assert!(shown.as_str().unwrap().contains("misdirected_request"), "{shown}");
     assert_eq!(world.hooks.count("createSession"), 0);
 }
+
+/// A part of a file that is refused, by a full disk or otherwise, is read to its end: its sender learns why instead of
+/// meeting a closed connection.
+#[test]
+fn the_sender_of_a_refused_part_sees_why() {
+    let world = World::without_runner(Default::default());
+    let part = "x".repeat(8 * 1024 * 1024);
+    let path = "/api/v1/uploads/01890a5d-ac96-774b-bcce-b302099a8057/parts/1";
+    let (status, text) = raw(&world, "PUT", path, &[("Authorization", "Bearer wrong")], &part);
+    assert_eq!(status, 401, "{text}");
+}

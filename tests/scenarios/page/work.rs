@@ -58,6 +58,8 @@ fn an_archive_goes_in_and_three_files_come_out() {
     visitor.sees("li[data-state=failed] .step", "Read");
     visitor.sees(".excerpt", "I unpack the archive first.");
     visitor.sees(".run header", "claude-sonnet-4-5");
+    visitor.sees(".run[data-state=running] .numbers", "tokens (");
+    visitor.sees(".run[data-state=running] .numbers", "cost at the end");
     let shifted = visitor.browser.value("window.shifted ?? 0").as_f64().unwrap();
     assert!(shifted < 0.1, "the layout moved by {shifted} while the text and the steps came");
     world.claude.release("go");
@@ -158,8 +160,8 @@ fn titles_and_permissions_are_changed_where_they_are_shown() {
     visitor.sees("#projects .title", "My own title");
     visitor.browser.click("#write");
     visitor.sees("#revision", "Revision ");
-    visitor.browser.click(".switch");
-    visitor.browser.until("document.querySelector('.switch').ariaChecked === 'true'");
+    visitor.browser.click(".switch input");
+    visitor.browser.until("document.querySelector('.switch input').checked");
     visitor.sees("#write", "Writing on");
     let projects: serde_json::Value = world.person.get("projects");
     assert_eq!(projects["projects"][0]["workspace_write"], true);

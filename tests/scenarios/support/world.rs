@@ -38,6 +38,8 @@ pub struct Setup {
     pub adapter: Vec<String>,
     /// The same for `[sdk]`.
     pub sdk: Vec<String>,
+    /// `agent.run_update_min_interval`.
+    pub patch_interval: &'static str,
     /// Variables of the runner's own environment beside PATH, HOME and USER.
     pub environment: Vec<(String, String)>,
     /// Workspace references beside `website`; their directories are made, without a Git working tree.
@@ -53,6 +55,7 @@ impl Default for Setup {
             runner: Vec::new(),
             adapter: Vec::new(),
             sdk: Vec::new(),
+            patch_interval: "20ms",
             environment: Vec::new(),
             projects: Vec::new(),
         }
@@ -178,9 +181,10 @@ impl World {
         let mut sdk = vec!["poll_wait = \"5s\"".to_owned(), "retry_max_delay = \"50ms\"".to_owned()];
         sdk.extend(self.setup.sdk.clone());
         format!(
-            "[runner]\n{}\n[adapter]\n{}\n[agent]\nrun_update_min_interval = \"20ms\"\n[sdk]\n{}\n",
+            "[runner]\n{}\n[adapter]\n{}\n[agent]\nrun_update_min_interval = \"{}\"\n[sdk]\n{}\n",
             runner.join("\n"),
             self.setup.adapter.join("\n"),
+            self.setup.patch_interval,
             sdk.join("\n")
         )
     }
