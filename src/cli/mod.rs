@@ -12,7 +12,7 @@
 //! | `bench` | what the service takes on this machine, one table |
 //! | `pair`, `project`, `data_dir` | server and runner of `local`, `ask` and `demo` in one process, and what they work on |
 //! | `person` | the person's side of HTTP |
-//! | `show`, `exit`, `logging`, `panic_hook` | lines, exit codes, log |
+//! | `show`, `exit`, `logging`, `log_codes`, `panic_hook` | lines, exit codes, log |
 
 pub mod args;
 pub mod ask;
@@ -22,6 +22,7 @@ pub mod data_dir;
 pub mod demo;
 pub mod exit;
 pub mod local;
+pub mod log_codes;
 pub mod logging;
 pub mod pair;
 pub mod panic_hook;

@@ -34,6 +34,10 @@ fn units_keep_turns_alive_and_are_watched() {
         ] {
             assert_eq!(values(&text, key), [value], "{name}: {key}");
         }
+        let checked = values(&text, "ExecStartPre")[0];
+        let run = values(&text, "ExecStart")[0];
+        assert_eq!(checked.trim_start_matches('-'), run.replace(" run ", " check-config "), "{name}");
+        assert!(checked.starts_with('-'), "{name}: a fault keeps nobody from following live turns");
         assert_eq!(values(&text, "WatchdogSec").len(), 1, "{name}");
         assert!(values(&text, "LoadCredential").len() >= 2, "{name}");
         let refused = format!("{} {}", exit::TOKEN_REFUSED, exit::CONFIGURATION);

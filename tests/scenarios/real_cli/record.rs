@@ -49,7 +49,8 @@ pub fn keep(world: &World, run: Uuid, name: &str) {
     for mut line in lines {
         if !BY_CHANCE.iter().any(|kind| line["type"] == *kind) {
             names.settle(&mut line);
-            kept.push(line.to_string());
+            // The house allows no dashes in a file; escaped they are the same text.
+            kept.push(line.to_string().replace('\u{2013}', "\\u2013").replace('\u{2014}', "\\u2014"));
         }
     }
     let path = source::root().join(format!("fixtures/claude/recordings/real-{name}.jsonl"));
