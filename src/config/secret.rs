@@ -155,7 +155,9 @@ impl fmt::Display for SecretError {
             SecretError::Missing => "the secret does not exist; create its file or set its variable",
             SecretError::Unreadable => "the secret's file cannot be read; check its permissions",
             SecretError::NotAFile => "the secret's place is not a regular file",
-            SecretError::ForeignOwner => "another user owns the secret's file; give it to the runner's user",
+            SecretError::ForeignOwner => {
+                "another user owns the secret's file; call this as the runner's user, or give the file to it"
+            }
             SecretError::OpenToOthers => "group or others may use the secret's file; set mode 0600",
             SecretError::TooLong => "the secret is too long; name the right file",
             SecretError::Empty => "the secret is empty",

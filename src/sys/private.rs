@@ -106,7 +106,9 @@ impl fmt::Display for DirFault {
         out.write_str(match self {
             DirFault::Missing => "the directory does not exist; create it",
             DirFault::NotADirectory => "this is not a directory; name another place",
-            DirFault::ForeignOwner => "another user owns the directory; give it to the runner's user",
+            DirFault::ForeignOwner => {
+                "another user owns the directory; call this as the runner's user, or give the directory to it"
+            }
             DirFault::OpenToOthers => "group or others have permissions on the directory; set mode 0700",
             DirFault::Unreadable => "the directory cannot be looked at; check the directories above it",
         })
