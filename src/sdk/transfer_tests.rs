@@ -199,6 +199,22 @@ fn a_part_carries_its_digest_and_only_allowed_headers() {
     }
 }
 
+/// Every connection is closed without a word behind its answer, just when the next part would use it again.
+#[test]
+fn c6_09_a_connection_closed_between_parts_is_no_failure() {
+    const PARTS: usize = 50;
+    let body = json!({"part_number": 2, "etag": "e"}).to_string();
+    let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let server = TestServer::start((0..PARTS).map(|_| Step::Raw(text.clone().into())).collect());
+    let bound = bind(&server);
+    for _ in 0..PARTS {
+        assert_eq!(bound.upload_part(Uuid::nil(), &part(), &hello()).unwrap().etag, "e");
+    }
+    let seen: Vec<Seen> = (0..PARTS).map(|_| server.next_request()).collect();
+    assert!(seen.iter().all(|request| request.body == b"hello"), "each part came once and whole");
+    assert!(server.saw_no_more());
+}
+
 #[test]
 fn shutdown_ends_an_upload_that_nobody_reads() {
     let (_release, held) = hold();

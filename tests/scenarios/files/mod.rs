@@ -4,6 +4,7 @@ mod attached;
 mod crash;
 mod incoming;
 mod refused;
+mod rows;
 mod sweep;
 mod tracer;
 mod world;
