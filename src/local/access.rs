@@ -15,8 +15,11 @@ use super::store::{Tx, identity, tokens};
 use crate::sdk::wire::problem::reason;
 use crate::sdk::wire::{INVOCATION_TOKEN_HEADER, Time};
 
-/// Name of the page's cookie.
-pub const COOKIE: &str = "local_session";
+/// Name of the page's cookie: with the port, because a browser gives the cookies of a host to every port of it, and two
+/// servers would take each other's session away (RFC 6265 section 8.5).
+pub fn cookie_name(address: SocketAddr) -> String {
+    format!("local_session_{}", address.port())
+}
 
 /// Refuses a request that a web page of another host could have made (DNS rebinding, cross-site requests).
 pub fn same_site(headers: &Headers, address: SocketAddr) -> Result<(), Fail> {
@@ -36,7 +39,7 @@ fn own_hosts(address: SocketAddr) -> [String; 2] {
 /// Whose credential the request carries; 401 for one that nobody has.
 pub fn caller(core: &Core, head: &Head) -> Result<Caller, Fail> {
     let Some(value) = head.headers.get("authorization") else {
-        return Ok(match cookie(&head.headers) {
+        return Ok(match cookie(&head.headers, core.address) {
             Some(value) if core.sessions.holds(value, Instant::now()) => Caller::Person,
             _ => Caller::Nobody,
         });
@@ -76,11 +79,12 @@ fn proof_of(core: &Core, head: &Head, token: &str) -> Option<String> {
 }
 
 /// The value of the page's cookie.
-pub fn cookie(headers: &Headers) -> Option<&str> {
+pub fn cookie(headers: &Headers, address: SocketAddr) -> Option<&str> {
+    let own = cookie_name(address);
     let pairs = headers.all("cookie").flat_map(|line| line.split(';'));
     pairs
         .filter_map(|pair| pair.trim().split_once('='))
-        .find(|(name, _)| *name == COOKIE)
+        .find(|(name, _)| *name == own)
         .map(|(_, value)| value)
 }
 
@@ -183,12 +187,15 @@ mod tests {
 
     #[test]
     fn the_cookie_is_found_among_others() {
+        let address: SocketAddr = "127.0.0.1:8080".parse().unwrap();
         for (line, value) in [
-            ("Host: x\r\nCookie: a=b; local_session=c; d=e\r\n", Some("c")),
-            ("Host: x\r\nCookie: xlocal_session=c\r\n", None),
+            ("Host: x\r\nCookie: a=b; local_session_8080=c; d=e\r\n", Some("c")),
+            ("Host: x\r\nCookie: local_session_8081=b; local_session_8080=c\r\n", Some("c")),
+            ("Host: x\r\nCookie: local_session_8081=c\r\n", None),
+            ("Host: x\r\nCookie: xlocal_session_8080=c\r\n", None),
             ("Host: x\r\n", None),
         ] {
-            assert_eq!(cookie(&headers(line)), value, "{line}");
+            assert_eq!(cookie(&headers(line), address), value, "{line}");
         }
     }
 }

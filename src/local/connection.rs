@@ -12,7 +12,7 @@ use super::fail::Fail;
 use super::hooks::{Outgoing, Seen};
 use super::http::{Answer, Head, Inbound, ReadFault, Refusal, STALL_LIMIT};
 use super::problems;
-use super::request::{Body, Caller, Request};
+use super::request::{Body, Caller, Request, check_query};
 use super::routes::{self, Miss, Names, Route, Takes};
 use super::settings::MAX_JSON_BYTES;
 use crate::sdk::wire::problem::{Problem, code};
@@ -95,7 +95,12 @@ fn check(core: &Core, head: &Head) -> Result<Entry, Fail> {
         core.saw_agent();
     }
     match routes::find(&head.method, &head.path, caller) {
-        Ok((route, names)) => Ok(Entry { route, names, caller }),
+        Ok((route, names)) => {
+            if let Some(allowed) = routes::query_of(route) {
+                check_query(&head.query, allowed)?;
+            }
+            Ok(Entry { route, names, caller })
+        }
         Err(Miss::NotFound) => Err(problems::not_found()),
         Err(Miss::OtherSide) => Err(problems::forbidden().into()),
         Err(Miss::NoCredential) => Err(problems::unauthenticated().into()),
@@ -147,6 +152,7 @@ fn take(
         headers: head.headers.clone(),
         body,
         caller: entry.caller,
+        client: inbound.client(),
     })
 }
 

@@ -30,6 +30,7 @@ mod secrets;
 mod server;
 mod settings;
 mod store;
+mod strict;
 mod sweep;
 mod tokens;
 mod views;

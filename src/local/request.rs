@@ -9,11 +9,12 @@ use uuid::Uuid;
 use super::blobs::Incoming;
 use super::core::Core;
 use super::fail::Fail;
-use super::http::{Answer, Headers};
+use super::http::{Answer, Client, Headers};
 use super::problems;
 use super::secrets;
 use super::store::Tx;
 use super::store::idempotency::{self, KeptAnswer};
+use super::strict::Strict;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct Request {
     pub body: Body,
     /// Who asks.
     pub caller: Caller,
+    /// The other end of the connection.
+    pub client: Client,
 }
 
 impl Request {
@@ -68,10 +71,10 @@ impl Request {
         }
     }
 
-    /// The JSON body as `T`: an object, no member of it null, none unknown.
+    /// The JSON body as `T`: an object, no member of it null, twice or unknown.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Fail> {
         let Body::Bytes(bytes) = &self.body else { return Err(problems::invalid("", "not_json")) };
-        let value: Value = serde_json::from_slice(bytes).map_err(|_| problems::invalid("", "not_json"))?;
+        let Strict(value) = serde_json::from_slice(bytes).map_err(|_| problems::invalid("", "not_json"))?;
         if let Some(pointer) = null_at(&value) {
             return Err(problems::invalid(&pointer, "null"));
         }
@@ -161,6 +164,27 @@ impl Request {
     }
 }
 
+/// Whether every member of `query` can be read, is one of `allowed` and stands there once.
+pub fn check_query(query: &str, allowed: &[&str]) -> Result<(), Fail> {
+    let mut seen = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (Some(name), Some(_)) = (decode(name), decode(value)) else {
+            return Err(problems::invalid("", "not_decodable"));
+        };
+        let fault = match () {
+            () if !allowed.contains(&name.as_str()) => "unknown",
+            () if seen.contains(&name) => "repeated",
+            () => {
+                seen.push(name);
+                continue;
+            }
+        };
+        return Err(problems::invalid(&format!("/{name}"), fault));
+    }
+    Ok(())
+}
+
 /// Where `value` holds its first null, as a JSON pointer.
 fn null_at(value: &Value) -> Option<String> {
     let below = |name: &str, inner: &Value| {
@@ -214,6 +238,20 @@ mod tests {
         ];
         for (value, pointer) in rows {
             assert_eq!(null_at(&value).as_deref(), pointer, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_query_has_known_members_each_once() {
+        for (query, fine) in [
+            ("", true),
+            ("after=1&wait_ms=2", true),
+            ("after=1&after=1", false),
+            ("since=1", false),
+            ("aft%65r=1", true),
+            ("after=%", false),
+        ] {
+            assert_eq!(check_query(query, &["after", "wait_ms"]).is_ok(), fine, "{query}");
         }
     }
 

@@ -111,6 +111,19 @@ pub const ROUTES: &[Route] = &[
     route("getRunnerState", "GET", "/api/v1/runner", Person, Nothing, ops::heartbeat::get_runner_state),
 ];
 
+/// The members that the query of an operation may have; `None` where any may come along, as on the page, which people
+/// open by links.
+pub fn query_of(route: &Route) -> Option<&'static [&'static str]> {
+    match route.name {
+        "pollEvents" => Some(&["consumer", "after", "wait_ms", "max"]),
+        "pollChanges" => Some(&["after", "wait_ms"]),
+        "listMessages" => Some(&["before", "limit"]),
+        "listThreads" | "listServedChannels" => Some(&["cursor"]),
+        _ if route.side == Open => None,
+        _ => Some(&[]),
+    }
+}
+
 /// What a path names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {

@@ -106,9 +106,19 @@ impl Ask {
         [head.as_bytes(), &self.body].concat()
     }
 
+    /// Sends it and gives the connection its answer will come on.
+    pub fn begin(&self) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        let _ = stream.write_all(&self.text());
+        stream
+    }
+
     /// Sends it; `None` when the connection ended without an answer.
     pub fn try_send(&self) -> Option<Reply> {
-        read_reply(raw(self.address, &self.text()))
+        let mut answer = Vec::new();
+        let _ = self.begin().read_to_end(&mut answer);
+        read_reply(answer)
     }
 
     pub fn send(&self) -> Reply {

@@ -27,6 +27,26 @@ impl From<io::Error> for ReadFault {
     }
 }
 
+/// The other end of a connection, for an answer that makes sense only once.
+pub struct Client(Option<TcpStream>);
+
+impl Client {
+    /// Whether it has closed the connection; one that cannot be looked at counts as there. To be called by the thread
+    /// that reads the connection: for a moment the socket does not wait.
+    pub fn has_gone(&self) -> bool {
+        let Some(stream) = &self.0 else { return false };
+        if stream.set_nonblocking(true).is_err() {
+            return false;
+        }
+        let seen = stream.peek(&mut [0]);
+        let restored = stream.set_nonblocking(false);
+        match seen {
+            Ok(count) => count == 0,
+            Err(fault) => restored.is_err() || fault.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+}
+
 /// A connection's reading side with its buffer.
 pub struct Inbound<'a> {
     stream: &'a TcpStream,
@@ -37,6 +57,11 @@ impl<'a> Inbound<'a> {
     /// Starts reading from `stream`.
     pub fn new(stream: &'a TcpStream) -> Inbound<'a> {
         Inbound { stream, buffer: Vec::new() }
+    }
+
+    /// The other end.
+    pub fn client(&self) -> Client {
+        Client(self.stream.try_clone().ok())
     }
 
     /// The next head; `Gone` when the client closed or stayed silent for `IDLE_LIMIT`.

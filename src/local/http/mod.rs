@@ -8,7 +8,7 @@ pub use answer::{Answer, Content};
 #[cfg(test)]
 pub use head::parse;
 pub use head::{Head, Headers, Refusal};
-pub use inbound::{Inbound, ReadFault};
+pub use inbound::{Client, Inbound, ReadFault};
 
 /// Longest request head (request line and fields), bytes; ours are below one tenth of it.
 pub const MAX_HEAD_BYTES: usize = 16 * 1024;

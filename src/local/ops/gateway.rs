@@ -31,6 +31,10 @@ pub fn poll_events(core: &Core, request: &Request) -> Result<Answer, Fail> {
             return Err(problems::conflict(code::SUPERSEDED_POLL));
         }
         let (found, gap) = pending(core, agent, &consumer, after, max)?;
+        if gap && !request.client.has_gone() {
+            // Told once; somebody who left while the poll waited was told nothing.
+            core.store.write(|tx| Ok(events::set_consumer(tx, agent, &consumer, false)?))?;
+        }
         if !found.is_empty() || gap || core.is_stopping() || !core.notifier.wait(seen, deadline) {
             let interval = u64::try_from(core.settings().heartbeat_interval.as_millis()).ok();
             let events: Vec<RawJson> = found.iter().filter_map(|event| RawJson::of(event).ok()).collect();
@@ -86,7 +90,7 @@ fn register(core: &Core, agent: Uuid, consumer: &str) -> Result<(), Fail> {
     })
 }
 
-/// What waits for the consumer; a loss of events is told once.
+/// What waits for the consumer, and whether it lost events.
 fn pending(
     core: &Core,
     agent: Uuid,
@@ -94,12 +98,8 @@ fn pending(
     after: i64,
     max: i64,
 ) -> Result<(Vec<serde_json::Value>, bool), Fail> {
-    let (found, gap) = core.store.read(|tx| {
+    core.store.read(|tx| {
         let found = events::pending(tx, agent, consumer, after, max)?;
         Ok((found, events::consumer(tx, agent, consumer)?.unwrap_or(false)))
-    })?;
-    if gap {
-        core.store.write(|tx| Ok(events::set_consumer(tx, agent, consumer, false)?))?;
-    }
-    Ok((found, gap))
+    })
 }

@@ -27,19 +27,22 @@ pub fn create_session(core: &Core, request: &Request) -> Result<Answer, Fail> {
         return Err(problems::unauthenticated().into());
     }
     let value = core.sessions.open(Instant::now()).ok_or_else(|| std::io::Error::other("no random bytes"))?;
-    Ok(Answer::empty(204).with("Set-Cookie", cookie(&value, SESSION_LIFE.as_secs())))
+    Ok(Answer::empty(204).with("Set-Cookie", cookie(core, &value, SESSION_LIFE.as_secs())))
 }
 
 /// `deleteSession`
 pub fn delete_session(core: &Core, request: &Request) -> Result<Answer, Fail> {
-    if let Some(value) = access::cookie(&request.headers) {
+    if let Some(value) = access::cookie(&request.headers, core.address) {
         core.sessions.close(value);
     }
-    Ok(Answer::empty(204).with("Set-Cookie", cookie("", 0)))
+    Ok(Answer::empty(204).with("Set-Cookie", cookie(core, "", 0)))
 }
 
-fn cookie(value: &str, life_seconds: u64) -> String {
-    format!("{}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={life_seconds}", access::COOKIE)
+fn cookie(core: &Core, value: &str, life_seconds: u64) -> String {
+    format!(
+        "{}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={life_seconds}",
+        access::cookie_name(core.address)
+    )
 }
 
 /// `listThreads`

@@ -92,7 +92,7 @@ async function afterFailure(error, failures) {
   await pause(most * (0.5 + Math.random() / 2));
 }
 
-/** Waits, or until somebody asks to look at once. */
+/** Waits until then, or until `lookNow`. */
 function pause(time) {
   return new Promise((done) => {
     const timer = setTimeout(done, time);

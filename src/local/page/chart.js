@@ -36,7 +36,7 @@ function drawing(runs) {
   const thick = Math.min(BAR_MAX, step * 0.7);
   const bars = runs.map((run, index) => bar(run, index * step + (step - thick) / 2, thick, most));
   const line = svg("line", { x1: 0, x2: width, y1: BASE, y2: BASE, class: "axis" });
-  const label = `Tokens of ${runs.length} runs, at most ${count(most)} in one; the table below has the numbers`;
+  const label = `Tokens of ${runs.length} runs, at most ${count(most)} in one; numbers below`;
   return svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, class: "chart", role: "img", "aria-label": label }, patterns(), ...bars, line);
 }
 

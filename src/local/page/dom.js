@@ -29,7 +29,7 @@ export function setText(element, text = "") {
 /** The element with this id. */
 export const byId = (id) => document.getElementById(id);
 
-/** An SVG element. */
+/** In SVG. */
 export function svg(tag, attributes = {}, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);

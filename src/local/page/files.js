@@ -81,7 +81,7 @@ export class Attachments {
 
 const pastedName = (file) => `pasted.${file.type.split("/")[1]?.replace(/[^a-z0-9]/g, "") || "bin"}`;
 
-/** Takes files that are dropped on `place` or pasted into `field`. */
+/** Takes files dropped on `place` or pasted into `field`. */
 export function takeFiles(place, field, taken) {
   let depth = 0;
   const shown = (change) => {

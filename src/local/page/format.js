@@ -85,16 +85,17 @@ const REASONS = {
   cancel_timeout: "The stop took too long and was forced.",
   agent_disabled: "The agent was switched off.",
   shutdown: "The runner was shut down.",
-  invalid_invocation_token: "The runner did not trust the request. Restart the server and send the message again.",
+  invalid_invocation_token: "The runner did not trust the request. Restart the server and send it again.",
   tool_class_mismatch: "The request allowed more than this runner may do. Check --tool-class.",
   billing_mode_mismatch: "Who pays is not what the request said. Check --billing.",
   runtime_not_authenticated: "Claude Code is not logged in, or its key is missing. Log in or give --api-key-ref, then send it again.",
-  runtime_error: "Claude Code ended with an error. Send the message again; the steps above say how far it came.",
+  runtime_error: "Claude Code ended with an error. Send the message again; the steps say how far it came.",
   adapter_error: "The runner met an error of its own. Its log says which one.",
   runtime_limit: "A limit of time or cost was reached. Send a message to go on from here.",
   context_full: "The conversation is too long for the model. Open a new thread.",
   event_too_old: "The message waited for too long. Send it again.",
   runner_restarted: "The runner was gone for too long. Send the message again.",
+  runner_silent: "The runner was not heard of for too long. Look at its state.",
 };
 
 /** Why a run ended, in a sentence. */

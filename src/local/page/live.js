@@ -4,14 +4,13 @@ import { cancelRun } from "./api.js";
 import { button, el, note, set, setText } from "./dom.js";
 import { compare, count, duration, ended, money, plural, reasonSentence, spent, stateWord, tokens } from "./format.js";
 
-/** Most steps shown at once; the others come when they are asked for. */
+/** Most steps shown at once. */
 const STEPS_MAX = 200;
-/** Letters by which an excerpt is known to be the answer. */
+/** Letters by which an excerpt is the answer. */
 const SAME = 80;
-const SIGNS = { running: "\u25cf", completed: "\u2713", failed: "\u2715", interrupted: "\u2715", cancelled: "\u25a0" };
+const SIGNS = { queued: "\u25cb", running: "\u25cf", completed: "\u2713", failed: "\u2715", interrupted: "\u2715", cancelling: "\u25a0", cancelled: "\u25a0" };
 const KINDS = { tool_call: "", subagent: "Agent", background_job: "In the background", status: "" };
 
-/** Boxes whose times go on. */
 const ticking = new Set();
 setInterval(() => ticking.forEach((box) => box.tick()), 1000);
 
@@ -30,19 +29,20 @@ export class RunBox {
     this.line = el("p", { class: "status-line" });
     this.why = el("p", { class: "why" });
     this.excerpt = el("div", { class: "excerpt", dir: "auto", tabindex: "0", "aria-label": "Text so far" });
-    this.summary = el("summary", {});
+    this.summary = el("summary");
     this.more = button("", () => this.showAllSteps(), { class: "plain" });
     this.list = el("ul", { class: "steps" });
     this.frame = el("div", { class: "steps-frame", tabindex: "0", "aria-label": "Steps" }, this.more, this.list);
     this.details = el("details", { open: !ended(run) }, this.summary, this.frame);
     this.context = el("meter", { min: 0, max: 100, low: 70, high: 90, optimum: 0 });
-    this.contextText = el("span", {});
+    this.contextText = el("span");
     this.numbers = el("span", { class: "numbers" });
     this.retries = el("p", { class: "retries" });
     const head = el("header", {}, this.sign, this.state, this.model, this.time, this.stop);
     const foot = el("footer", {}, el("label", { class: "context" }, this.contextText, this.context), this.numbers);
     this.element = el("section", { class: "run" }, head, this.line, this.retries, this.excerpt, this.details, this.why, foot);
     this.update(run);
+    requestAnimationFrame(() => [this.excerpt, this.frame].forEach(toEnd));
   }
 
   /** Shows the run as it is now; `answer`: the newest text it gave to the thread. */
@@ -80,21 +80,17 @@ export class RunBox {
   showExcerpt(text, answer, works) {
     const known = answer !== "" && answer.startsWith(text.slice(0, SAME));
     set(this.excerpt, { hidden: !works || known });
-    if (this.excerpt.textContent === text) return;
-    this.excerpt.textContent = text;
-    this.excerpt.scrollTop = this.excerpt.scrollHeight;
+    atEnd(this.excerpt, () => setText(this.excerpt, text));
   }
 
   showSteps(steps) {
     set(this.details, { hidden: steps.length === 0 });
     if (steps.length === 0) return;
-    const atEnd = this.frame.scrollHeight - this.frame.scrollTop - this.frame.clientHeight < 30;
     const hidden = this.allSteps ? 0 : Math.max(0, steps.length - STEPS_MAX);
     set(this.more, { hidden: hidden === 0, text: `Show ${hidden} earlier steps` });
-    for (const step of steps.slice(hidden)) this.showStep(step);
+    atEnd(this.frame, () => steps.slice(hidden).forEach((step) => this.showStep(step)));
     if (!this.allSteps) for (const step of steps.slice(0, hidden)) this.dropStep(step.id);
     setText(this.summary, summaryOf(steps));
-    if (atEnd) this.frame.scrollTop = this.frame.scrollHeight;
   }
 
   showStep(step) {
@@ -163,6 +159,15 @@ export class RunBox {
   }
 }
 
+/** Changes a place whose end stays in view, unless somebody scrolled away from it. */
+function atEnd(place, change) {
+  const end = place.scrollHeight - place.scrollTop - place.clientHeight < 30;
+  change();
+  if (end) toEnd(place);
+}
+
+const toEnd = (place) => (place.scrollTop = place.scrollHeight);
+
 function statusLine(run) {
   const said = run.document?.status_line;
   if (run.state === "cancelling") return "Stopping the work";
@@ -190,10 +195,10 @@ function summaryOf(steps) {
 function stepNode() {
   const sign = el("span", { class: "sign", "aria-hidden": "true" });
   const word = el("span", { class: "unseen" });
-  const name = el("strong", {});
+  const name = el("strong");
   const title = el("span", { class: "step-title", dir: "auto" });
   const time = el("span", { class: "time quiet" });
-  const children = el("ul", {});
+  const children = el("ul");
   const element = el("li", {}, el("div", { class: "step" }, sign, word, name, title, time), children);
   return { element, sign, word, name, title, time, children };
 }

@@ -51,7 +51,8 @@ async function show() {
     else note(error.message);
   }
   if (shown.thread !== thread) return;
-  shown.channel = kind === "p" ? id : (store.threads.get(thread)?.channel_id ?? store.projects.keys().next().value);
+  const { channel_id: channel = id } = store.threads.get(thread) ?? {};
+  shown.channel = store.projects.has(channel) ? channel : store.projects.keys().next().value;
   writeTo(shown.channel, shown.thread);
   markShown(shown.channel, shown.thread);
   drawHead();
@@ -146,7 +147,6 @@ function pasteAddress(event) {
   if (secret) signIn(secret);
 }
 
-/** Puts all to work. */
 function start() {
   startNav();
   startPanels();

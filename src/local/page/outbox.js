@@ -77,7 +77,7 @@ function changed(entry) {
   try {
     sessionStorage.setItem(KEY, JSON.stringify(entries));
   } catch {
-    // Too large to be kept over a reload; it is still sent.
+    // Too large to be kept; it is still sent.
   }
   listeners.forEach((listener) => listener(entry.thread));
 }

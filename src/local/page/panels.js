@@ -102,7 +102,7 @@ export function showProject(channel) {
   const write = toggle("Turns may change files of the project", "Off: answers and result files come all the same, the project stays as it is.", "workspace_write");
   const trust = toggle("Use the project's own settings", "Its hooks, tools and instructions for Claude Code are loaded. Only for projects you trust.", "trust_project_settings");
   const revision = el("p", { class: "quiet", id: "revision" });
-  const ready = el("p", {});
+  const ready = el("p");
   body.append(ready, write.element, trust.element, revision);
   draw();
 

@@ -10,7 +10,7 @@ const TEXT_MAX = 256 * 1024;
 const ROWS_MAX = 201;
 const COLUMNS_MAX = 50;
 
-/** How a file can be looked at: `image`, `table`, `text`, or not at all. */
+/** How a file can be looked at, if it can. */
 export function previewKind(file) {
   if (PICTURES.includes(file.mime_type)) return "image";
   if (file.mime_type !== "text/plain") return undefined;

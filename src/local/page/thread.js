@@ -8,9 +8,9 @@ import { messageElement, pendingElement, showFollowup } from "./message.js";
 import { deliver, drop, onOutbox, waitingIn } from "./outbox.js";
 import { beginMessages, messagesOf, oldestSeq, on, putMessages, putRuns, putThreads, runsOf, store } from "./store.js";
 
-/** Nearer to the end than this one reads at the end, pixels. */
+/** So near to the end one reads there, pixels. */
 const NEAR = 120;
-/** Nearer to the beginning than this older messages are loaded, pixels. */
+/** So near to the beginning older messages are loaded, pixels. */
 const EARLY = 400;
 
 const scroll = byId("scroll");

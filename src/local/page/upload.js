@@ -62,7 +62,7 @@ export class Upload {
   }
 }
 
-/** Repeats what may be better soon; every step of an upload may be repeated. */
+/** Repeats what may be better soon. */
 async function retried(work) {
   for (let attempt = 1; ; attempt += 1) {
     try {

@@ -72,6 +72,34 @@ fn the_newer_poll_of_a_consumer_wins() {
 }
 
 #[test]
+fn a_poll_whose_client_has_gone_swallows_no_gap() {
+    let world = World::new();
+    let ask = world.agent("GET", "/gateway/events?consumer=a&wait_ms=60000");
+    let stream = ask.begin();
+    let waits = |seen: &[crate::local::hooks::Captured]| seen.iter().any(|one| one.operation == "pollEvents");
+    assert!(world.hooks.wait_until(SOON, waits));
+    drop(stream);
+    world.server.operator().lose_events().unwrap();
+    let answered = |seen: &[crate::local::hooks::Captured]| {
+        seen.iter().any(|one| one.operation == "pollEvents" && one.status.is_some())
+    };
+    assert!(world.hooks.wait_until(SOON, answered));
+    let next = world.agent("GET", "/gateway/events?consumer=a").send().ok(200);
+    assert_eq!(next.body["gap"], true, "nobody was told yet");
+    assert!(world.agent("GET", "/gateway/events?consumer=a").send().body.get("gap").is_none());
+}
+
+#[test]
+fn what_the_contract_does_not_name_is_refused() {
+    let world = World::new();
+    for query in ["consumer=a&since=1", "consumer=a&consumer=b", "consumer=a&max=%"] {
+        assert_eq!(world.agent("GET", &format!("/gateway/events?{query}")).send().status, 400, "{query}");
+    }
+    assert_eq!(world.person("GET", "/projects?x=1").send().status, 400);
+    assert_eq!(world.agent("GET", "/instance?").send().status, 200);
+}
+
+#[test]
 fn a_stop_ends_every_wait_at_once() {
     let mut world = World::new();
     let ask = world.agent("GET", "/gateway/events?consumer=a&wait_ms=60000");

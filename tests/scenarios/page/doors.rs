@@ -42,14 +42,14 @@ fn the_page_needs_no_secret_and_everything_behind_it_does() {
         assert!(!text.contains("unsafe-"), "{path}");
     }
     let thread = world.thread();
+    let session = format!("local_session_{}=wrong", world.server.address().port());
     for path in [
         "/api/v1/projects",
         "/api/v1/changes",
         "/api/v1/runner",
         &format!("/api/v1/threads/{thread}/messages"),
     ] {
-        for credential in
-            [None, Some(("Authorization", "Bearer wrong")), Some(("Cookie", "local_session=wrong"))]
+        for credential in [None, Some(("Authorization", "Bearer wrong")), Some(("Cookie", session.as_str()))]
         {
             let headers: Vec<_> = credential.into_iter().collect();
             assert_eq!(raw(&world, "GET", path, &headers, "").0, 401, "{path}: {credential:?}");

@@ -5,7 +5,7 @@ use claude_code_runner::sdk::wire::message::Origin;
 use serde_json::json;
 
 use super::visitor::Visitor;
-use super::webdriver::DESKTOP;
+use super::webdriver::{DESKTOP, PHONE};
 use crate::support::wait::eventually;
 use crate::support::world::World;
 
@@ -35,6 +35,37 @@ fn a_reload_in_the_middle_of_a_run_shows_the_same_run() {
     world.claude.release("go");
     visitor.sees(".run[data-state=completed]", "Done");
     assert_eq!((visitor.count(".message"), visitor.count(".run")), (2, 1));
+}
+
+#[test]
+fn the_newest_text_and_step_are_in_view_also_after_a_reload() {
+    let world = World::new();
+    let mut steps: Vec<_> = (0..40)
+        .map(|number| json!({"tool": {"name": "Bash", "input": {"command": format!("step {number}")}, "output": "ok"}}))
+        .collect();
+    steps.push(json!({"text": format!("{}the newest words", "word ".repeat(90))}));
+    steps.push(json!({"tool": {"name": "Bash", "input": {"command": "wait"}, "do": [{"mark": "busy"}, {"hold": "go"}]}}));
+    world.claude.steps(json!(steps));
+    let Some(visitor) = Visitor::at(&world, PHONE) else { return };
+    visitor.says("Begin");
+    let at_end = |selector: &str| {
+        let place = format!("document.querySelector('{selector}')");
+        let left = format!("{place}.scrollHeight - {place}.scrollTop - {place}.clientHeight");
+        visitor.browser.until(&format!("{place}.scrollTop > 0 && {left} < 30"));
+    };
+    for _ in 0..2 {
+        visitor.sees("li[data-state=running] .step", "wait");
+        visitor.sees(".excerpt", "the newest words");
+        at_end(".excerpt");
+        at_end(".steps-frame");
+        visitor.browser.reload();
+        visitor.is_live();
+    }
+    let steps = visitor.texts(".step-title");
+    let order: Vec<_> = (0..40).map(|number| format!("step {number}")).chain(["wait".to_owned()]).collect();
+    assert_eq!(steps, order, "in the order in which they began");
+    world.claude.release("go");
+    visitor.sees(".run[data-state=completed]", "Done");
 }
 
 #[test]

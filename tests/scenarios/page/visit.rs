@@ -53,3 +53,15 @@ fn an_ended_session_keeps_what_is_written_and_goes_on_with_a_new_address() {
     visitor.sees(".message", "from elsewhere");
     assert_eq!(visitor.browser.value("document.querySelector('#text').value"), "half a thought");
 }
+
+/// A browser gives the cookies of a host to every port of it.
+#[test]
+fn two_servers_on_one_host_leave_each_other_the_session() {
+    let (one, other) = (World::new(), World::new());
+    let Some(visitor) = Visitor::at(&one, DESKTOP) else { return };
+    visitor.browser.go(&other.server.page_address());
+    visitor.is_live();
+    visitor.browser.go(&one.server.url());
+    visitor.is_live();
+    visitor.sees("#projects h2", "website");
+}

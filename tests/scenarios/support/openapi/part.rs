@@ -177,7 +177,11 @@ impl Security {
             kinds.extend(find_header(headers, name).map(|_| format!("header {name}")));
         }
         let cookies = find_header(headers, "cookie").unwrap_or("");
-        let ours = |cookie: &str| cookie.trim().split('=').next() == Some(&self.cookie);
+        // The local server adds its port to the name, as the file says.
+        let ours = |cookie: &str| {
+            let rest = cookie.trim().split('=').next().and_then(|name| name.strip_prefix(&self.cookie));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+        };
         if cookies.split(';').any(ours) {
             kinds.insert("cookie".to_owned());
         }
