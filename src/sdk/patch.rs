@@ -6,20 +6,24 @@
 //! Set semantics carry it: an operation says what a path shall hold, whatever it held before, so a patch whose
 //! answer was lost is repeated, and after a conflict the same operations go on top of the newer version.
 
+mod waiting;
+
 use std::collections::BTreeMap;
 use std::fmt;
-use std::mem;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::wire::run::{PatchKind, PatchOp, RunPatch};
+use waiting::{Taken, Waiting};
 
 /// The most operations in one patch: keeps a request small after a long outage; the rest goes with the next.
 pub const MAX_OPS_PER_PATCH: usize = 100;
 /// The longest name of a metric; the contract's are shorter.
 const METRIC_NAME_MAX: usize = 64;
+/// Where the steps are.
+const STEPS: &str = "/steps/";
 /// Paths that are complete as they are.
 const FIXED_PATHS: &[&str] = &["/model", "/grant_revision", "/status_line", "/last_text_excerpt"];
 
@@ -70,11 +74,12 @@ pub struct RunPatcher {
     base_version: i64,
     min_interval: Duration,
     last_attempt: Option<Instant>,
-    /// Not yet sent, each path once, in the order of their first write.
-    pending: Vec<Write>,
+    /// Not yet sent.
+    pending: Waiting,
     /// Sent, the answer is not known.
-    in_flight: Option<Vec<Write>>,
-    /// What the server confirmed, to send nothing that it has; forgotten when somebody else wrote.
+    in_flight: Option<Taken>,
+    /// What the server confirmed of the paths that every document has, to send nothing that it has; forgotten when
+    /// somebody else wrote. Steps come and go without end and each says a thing once, so they are not kept.
     confirmed: BTreeMap<String, Option<Value>>,
 }
 
@@ -85,7 +90,7 @@ impl RunPatcher {
             base_version,
             min_interval,
             last_attempt: None,
-            pending: Vec::new(),
+            pending: Waiting::default(),
             in_flight: None,
             confirmed: BTreeMap::new(),
         }
@@ -153,12 +158,13 @@ impl RunPatcher {
     /// The server took the patch; the document has `version` now.
     pub fn sent(&mut self, version: i64) {
         self.base_version = version;
-        for write in self.in_flight.take().unwrap_or_default() {
-            self.confirmed.insert(write.path, write.value);
+        for (_, write) in self.in_flight.take().unwrap_or_default() {
+            // Written again while the patch was on its way, to what it has brought.
+            self.pending.forget_if(&write);
+            if !write.path.starts_with(STEPS) {
+                self.confirmed.insert(write.path, write.value);
+            }
         }
-        // Written again while the patch was on its way, to what it has brought.
-        let confirmed = &self.confirmed;
-        self.pending.retain(|write| confirmed.get(&write.path) != Some(&write.value));
     }
 
     /// The server answered `base_version_conflict` with its `current` version: the operations are kept and
@@ -178,7 +184,7 @@ impl RunPatcher {
         if !is_document_path(path) {
             return Err(PatchFault::Path);
         }
-        if let Some(write) = self.pending.iter_mut().find(|write| write.path == path) {
+        if let Some(write) = self.pending.get_mut(path) {
             write.value = value;
         } else if self.expected(path) != Some(&value) {
             self.pending.push(Write { path: path.to_owned(), value });
@@ -188,17 +194,16 @@ impl RunPatcher {
 
     /// What the server will hold at `path` if nothing more is sent, as far as that is known.
     fn expected(&self, path: &str) -> Option<&Option<Value>> {
-        let flying = self.in_flight.iter().flatten().find(|write| write.path == path);
-        flying.map(|write| &write.value).or_else(|| self.confirmed.get(path))
+        let flying = self.in_flight.iter().flatten().find(|(_, write)| write.path == path);
+        flying.map(|(_, write)| &write.value).or_else(|| self.confirmed.get(path))
     }
 
     fn take(&mut self, now: Instant) -> Option<RunPatch> {
         if self.pending.is_empty() {
             return None;
         }
-        let rest = self.pending.split_off(self.pending.len().min(MAX_OPS_PER_PATCH));
-        let writes = mem::replace(&mut self.pending, rest);
-        let ops = writes.iter().map(operation).collect();
+        let writes = self.pending.take(MAX_OPS_PER_PATCH);
+        let ops = writes.iter().map(|(_, write)| operation(write)).collect();
         self.in_flight = Some(writes);
         self.last_attempt = Some(now);
         Some(RunPatch { base_version: self.base_version, ops })
@@ -206,18 +211,12 @@ impl RunPatcher {
 
     /// Puts what was on its way back in front, except where a path was written again meanwhile.
     fn take_back(&mut self) {
-        let mut writes = self.in_flight.take().unwrap_or_default();
+        let writes = self.in_flight.take().unwrap_or_default();
         // Nobody knows what the server has there now.
-        for write in &writes {
+        for (_, write) in &writes {
             self.confirmed.remove(&write.path);
         }
-        for newer in mem::take(&mut self.pending) {
-            match writes.iter_mut().find(|write| write.path == newer.path) {
-                Some(write) => write.value = newer.value,
-                None => writes.push(newer),
-            }
-        }
-        self.pending = writes;
+        self.pending.put_back(writes);
     }
 }
 
@@ -231,7 +230,7 @@ pub fn is_document_path(path: &str) -> bool {
     if FIXED_PATHS.contains(&path) {
         return true;
     }
-    if let Some(id) = path.strip_prefix("/steps/") {
+    if let Some(id) = path.strip_prefix(STEPS) {
         // Only the printed form: two spellings of one id would be two paths.
         return Uuid::parse_str(id).is_ok_and(|parsed| parsed.to_string() == id);
     }

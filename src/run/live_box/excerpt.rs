@@ -52,11 +52,18 @@ impl Excerpt {
         let masked = mask(self.source.text());
         let margin = if self.source.is_cut() { MARGIN } else { 0 };
         let text = &masked[..char_boundary(&masked, masked.len().saturating_sub(margin))];
-        let lines = visible_lines(text, self.title_wanted);
-        let shown: String =
-            lines.chars().filter(|one| !one.is_control() || matches!(one, '\n' | '\t')).collect();
+        let shown = without_control(visible_lines(text, self.title_wanted));
         cut(shown.trim(), EXCERPT_MAX).trim_end().to_owned()
     }
+}
+
+/// The text without control characters; most texts have none and stay as they are.
+fn without_control(text: String) -> String {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+    if text.bytes().all(is_plain) {
+        return text;
+    }
+    text.chars().filter(|one| !one.is_control() || matches!(one, '\n' | '\t')).collect()
 }
 
 /// The text without the lines that speak to the runner.

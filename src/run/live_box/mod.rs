@@ -224,5 +224,9 @@ fn one_decimal(part: u64, whole: u64) -> f64 {
 
 /// The first `limit` characters.
 fn cut(text: &str, limit: usize) -> &str {
+    // No text has more characters than bytes.
+    if text.len() <= limit {
+        return text;
+    }
     text.char_indices().nth(limit).map_or(text, |(at, _)| &text[..at])
 }

@@ -78,12 +78,13 @@ impl Steps {
         let at = assistant.at_millis.map_or(sink.now, Time::from_millis);
         let parent = assistant.parent_tool_use_id.as_deref().and_then(|id| self.tool_step(id));
         for tool in &assistant.tool_uses {
+            let id = self.step_id("tool", &tool.id);
             // The same message can be printed again (C1-13).
-            if self.tool_step(&tool.id).is_some() {
+            if self.tools.contains_key(&tool.id) || self.ended_tools.contains(&id) {
                 continue;
             }
             let step = RunStep {
-                id: self.step_id("tool", &tool.id),
+                id,
                 kind: StepKind::ToolCall,
                 name: cut(&tool.name, NAME_MAX).to_owned(),
                 title: title(&tool.subject, sink),
@@ -234,5 +235,9 @@ fn show(step: &RunStep, sink: &mut Sink<'_>) {
 fn title(text: &str, sink: &Sink<'_>) -> String {
     let masked = (sink.mask)(text);
     let line = masked.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    cut(line, TITLE_MAX).chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
+    let line = cut(line, TITLE_MAX);
+    if line.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return line.to_owned();
+    }
+    line.chars().map(|one| if one.is_control() { ' ' } else { one }).collect()
 }
