@@ -81,6 +81,24 @@ fn a_dead_server_leaves_the_person_with_the_thread_and_the_way_on() {
     again.wait().unwrap();
 }
 
+/// The second one uses the server of the first; when that ends, the words name the way out.
+#[test]
+fn two_asks_at_once_are_told_that_local_stays() {
+    let place = Place::new(HANG);
+    let mut first = place.start("ask", &["one"]);
+    let mut lines = BufReader::new(first.stderr.take().unwrap());
+    read_until(&mut lines, "\nmodel ");
+    let mut second = place.start("ask", &["two"]);
+    let mut others = BufReader::new(second.stderr.take().unwrap());
+    let mut text = read_until(&mut others, "\nmodel ");
+    signal(&first, Signal::SIGINT);
+    assert_eq!(first.wait().unwrap().code(), Some(130));
+    others.read_to_string(&mut text).unwrap();
+    assert_eq!(second.wait().unwrap().code(), Some(1), "{text}");
+    assert!(text.contains("does not answer") && text.contains("`local` stays"), "{text}");
+    end_turns(&place);
+}
+
 #[test]
 fn the_second_ctrl_c_says_that_the_turn_goes_on() {
     // It ignores the first signals, so that the run is still at work when Ctrl-C is pressed again.

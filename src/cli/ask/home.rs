@@ -56,7 +56,10 @@ impl Home {
     pub fn way_on(&self, thread_id: Uuid) -> String {
         let who = match &self.pair {
             Some(_) => "the next `ask` or `local` of this data directory takes it up",
-            None => "the runner of `local` follows it, or the next one that is started",
+            None => {
+                "the next `ask` or `local` of this data directory takes it up, if its runner has gone (what an `ask` \
+                 started ends with it, `local` stays)"
+            }
         };
         format!(
             "the turn goes on by itself and {who}; its answer comes into thread {thread_id}: open the page of `local`, or \

@@ -74,14 +74,18 @@ fn the_newer_poll_of_a_consumer_wins() {
 #[test]
 fn a_poll_whose_client_has_gone_swallows_no_gap() {
     let world = World::new();
+    // Only a consumer that asked before can lose something.
+    assert!(seqs(&world, "consumer=a").is_empty());
     let ask = world.agent("GET", "/gateway/events?consumer=a&wait_ms=60000");
     let stream = ask.begin();
-    let waits = |seen: &[crate::local::hooks::Captured]| seen.iter().any(|one| one.operation == "pollEvents");
+    let waits = |seen: &[crate::local::hooks::Captured]| {
+        seen.iter().filter(|one| one.operation == "pollEvents").count() == 2
+    };
     assert!(world.hooks.wait_until(SOON, waits));
     drop(stream);
     world.server.operator().lose_events().unwrap();
     let answered = |seen: &[crate::local::hooks::Captured]| {
-        seen.iter().any(|one| one.operation == "pollEvents" && one.status.is_some())
+        seen.iter().filter(|one| one.operation == "pollEvents" && one.status.is_some()).count() == 2
     };
     assert!(world.hooks.wait_until(SOON, answered));
     let next = world.agent("GET", "/gateway/events?consumer=a").send().ok(200);

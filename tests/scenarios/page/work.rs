@@ -168,3 +168,21 @@ fn titles_and_permissions_are_changed_where_they_are_shown() {
     visitor.sees("#revision", &format!("Revision {}", projects["projects"][0]["grant_revision"]));
     visitor.has_no_complaint();
 }
+
+/// A file beyond what the browser digests at once goes through the page's own SHA-256, also around the edges of its
+/// blocks and pieces.
+#[test]
+fn the_digest_of_a_large_file_is_the_browsers_own() {
+    let world = World::without_runner(Setup::default());
+    let Some(visitor) = Visitor::at(&world, DESKTOP) else { return };
+    let script = "return (async () => {
+        const { fileDigest } = await import('/page/sha256.js');
+        const wrong = [];
+        for (const size of [1, 55, 56, 63, 64, 65, 119, 120, 4194303, 4194304, 4194305]) {
+          const file = new Blob([Uint8Array.from({ length: size }, (_, at) => at * 7 + (at >> 8))]);
+          if (await fileDigest(file, undefined, 0) !== await fileDigest(file)) wrong.push(size);
+        }
+        return wrong;
+      })()";
+    assert_eq!(visitor.browser.run(script, json!([])), json!([]));
+}
