@@ -16,10 +16,7 @@ use super::wire::file::{
     File, HeaderPair, PartResult, UploadComplete, UploadCreate, UploadPart, UploadSession, UploadState,
 };
 
-/// Shortest part that the runner sends, bytes; a server that wants none at all would never get a file.
-pub const PART_MIN_BYTES: u64 = 1;
-
-/// Longest part, bytes; one part is in memory at a time.
+/// Longest part, bytes: one is in memory while it is sent, and the next one beside it.
 pub const PART_MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Most headers of a part that are taken from the server.
@@ -47,11 +44,6 @@ const REFUSED_PART_HEADERS: &[&str] = &[
 
 /// Families of such headers.
 const REFUSED_PART_PREFIXES: &[&str] = &["content-", "proxy-"];
-
-/// The part size of a session, clamped to [`PART_MIN_BYTES`] and [`PART_MAX_BYTES`].
-pub fn part_size(announced: u64) -> u64 {
-    announced.clamp(PART_MIN_BYTES, PART_MAX_BYTES)
-}
 
 impl Bound {
     /// `createUpload` in `channel`, with the stored key.
@@ -196,13 +188,5 @@ mod tests {
         // the example of RFC 9530 section 2, with its line end
         let digest = PartBytes::new(b"{\"hello\": \"world\"}\n".to_vec()).content_digest();
         assert_eq!(digest, "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:");
-    }
-
-    #[test]
-    fn part_sizes_are_clamped() {
-        let rows = [(0, PART_MIN_BYTES), (5, 5), (u64::MAX, PART_MAX_BYTES)];
-        for (announced, used) in rows {
-            assert_eq!(part_size(announced), used);
-        }
     }
 }

@@ -7,18 +7,18 @@ use super::verdict::Failure;
 use super::{Delivery, Means, abort};
 use crate::attachments::record::{AttachmentSetRecord, FileRecord, FileState, Plan};
 use crate::sdk::bound::RunError;
-use crate::sdk::upload::PartBytes;
+use crate::sdk::upload::{PART_MAX_BYTES, PartBytes};
 use crate::sdk::wire::file::{
     CompletedPart, UploadComplete, UploadCreate, UploadMode, UploadPart, UploadPhase, UploadSession,
     UploadState,
 };
 use crate::sdk::wire::problem::code;
 
-/// Largest part, bytes: two parts are in memory.
-const PART_SIZE_MAX: u64 = 64 * 1024 * 1024;
-
 /// Most parts of a file; their plan is in memory and in the record.
 const PARTS_MAX: u64 = 10_000;
+
+/// Longest mark of a part, bytes: thousands of them are in memory and in the record.
+const MARK_MAX_BYTES: usize = 1024;
 
 /// Name for the server when the announced one has nothing left to show.
 const NAMELESS: &str = "file";
@@ -167,7 +167,7 @@ impl Upload<'_, '_, '_> {
     fn part(&mut self, file_id: Uuid, part: &UploadPart, bytes: &PartBytes) -> Result<(), End> {
         self.go_on()?;
         let result = self.means.uploads.upload_part(file_id, part, bytes)?;
-        if result.part_number != part.part_number {
+        if result.part_number != part.part_number || result.etag.len() > MARK_MAX_BYTES {
             return Err(End::failed());
         }
         self.entry().etags.insert(part.part_number, result.etag);
@@ -203,7 +203,7 @@ fn create_body(file: &FileRecord) -> UploadCreate {
 
 /// The plan of a session in mode direct whose parts are exactly those that the length needs; none otherwise.
 fn plan(session: UploadSession, size: u64) -> Option<Plan> {
-    let fits = (1..=PART_SIZE_MAX).contains(&session.part_size_bytes);
+    let fits = (1..=PART_MAX_BYTES).contains(&session.part_size_bytes);
     if session.mode != UploadMode::Direct || !fits {
         return None;
     }
@@ -222,7 +222,8 @@ fn take_over(file: &mut FileRecord, state: UploadState) -> bool {
         planned && size.is_none_or(|size| size == slice(file.size_bytes, plan.part_size_bytes, number).1)
     };
     let planned = state.part_size_bytes == plan.part_size_bytes
-        && state.parts.iter().all(|part| own(part.part_number, part.size_bytes));
+        && state.parts.iter().all(|part| own(part.part_number, part.size_bytes))
+        && state.parts.iter().all(|part| part.etag.len() <= MARK_MAX_BYTES);
     let count = plan.parts.len();
     let parts = state.parts.into_iter().map(|part| (part.part_number, part.etag));
     match state.state {
@@ -262,7 +263,7 @@ mod tests {
             ("from zero", session(direct, 4, &[0, 1, 2]), false),
             ("no parts", session(direct, 4, &[]), false),
             ("no size", session(direct, 0, &[1]), false),
-            ("a huge part", session(direct, PART_SIZE_MAX + 1, &[1]), false),
+            ("a huge part", session(direct, PART_MAX_BYTES + 1, &[1]), false),
         ];
         for (what, session, expected) in rows {
             assert_eq!(plan(session, 10).is_some(), expected, "{what}");

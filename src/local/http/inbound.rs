@@ -9,7 +9,8 @@ use super::{HEAD_LIMIT, IDLE_LIMIT, STALL_LIMIT};
 
 /// Bytes of a head read from the socket at once.
 const CHUNK: usize = 64 * 1024;
-/// Bytes of a body read from the socket at once: a part of a large file has some millions.
+/// Bytes of a body that are collected before they are handed on: a part of a large file has some millions, and they
+/// come in small pieces.
 const BODY_CHUNK: u64 = 256 * 1024;
 
 /// Why no request came.
@@ -111,11 +112,19 @@ impl<'a> Inbound<'a> {
         while left > 0 && stored.is_ok() {
             // Never more than the body: what follows it belongs to the next request.
             let most = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            let read = self.read(&mut piece[..most], Instant::now() + STALL_LIMIT)?;
-            stored = sink(&piece[..read]);
-            left -= read as u64;
+            self.read_full(&mut piece[..most])?;
+            stored = sink(&piece[..most]);
+            left -= most as u64;
         }
         Ok(stored)
+    }
+
+    fn read_full(&mut self, piece: &mut [u8]) -> io::Result<()> {
+        let mut filled = 0;
+        while filled < piece.len() {
+            filled += self.read(&mut piece[filled..], Instant::now() + STALL_LIMIT)?;
+        }
+        Ok(())
     }
 
     /// Throws away up to `bound` bytes for `time`, so that an early answer is not lost in a reset.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use claude_code_runner::sdk::wire::person::RunDocument;
+use claude_code_runner::sdk::wire::person::{Message, RunDocument};
 use claude_code_runner::sdk::wire::run::{AgentSession, FollowupState, RunState};
 use claude_code_runner::sys::lock::FileLock;
 use serde_json::{Value, json};
@@ -27,7 +27,15 @@ pub struct Acted {
     thread: Uuid,
     /// Requests before it, so that only its own are counted.
     titles: usize,
+    /// Upload sessions before it.
+    uploads: usize,
 }
+
+/// What the turn of [`Play::FilesOut`] makes, in the order of its answer; the second needs three parts.
+const FILES: [(&str, &str); 3] = [("f3.txt", "one"), ("f1.txt", "a file of parts"), ("f2.txt", "two")];
+
+/// Length of a part while [`Play::FilesOut`] is played, bytes.
+const PART: u64 = 6;
 
 /// Costs of one turn of the stand-in, in millionths: what the first run without a crash has.
 fn micros(run: &RunDocument) -> Option<u64> {
@@ -45,6 +53,10 @@ impl Play {
         world.claude.plays(&self.scenario(number));
         let thread = world.thread();
         let titles = titles(world);
+        let uploads = world.server.operator().uploads().unwrap().len();
+        if self == Play::FilesOut {
+            world.server.operator().change_settings(|settings| settings.part_size_bytes = PART);
+        }
         if self == Play::Resumed {
             let session =
                 AgentSession { external_session_ref: Uuid::new_v4().to_string(), started: true, version: 1 };
@@ -60,7 +72,7 @@ impl Play {
             follow_up(world, thread, run, number, runner);
         }
         eventually("an end or a crash", || (all_ended(world, thread) || runner.has_died()).then_some(()));
-        Acted { thread, titles }
+        Acted { thread, titles, uploads }
     }
 
     fn scenario(self, number: usize) -> Value {
@@ -73,10 +85,12 @@ impl Play {
             Play::FilesIn => {
                 json!([{"do": [{"find": {"name": "data.csv", "below": "{{add_dir}}", "as": "data"}}]}, {"text": "an answer"}])
             }
-            Play::FilesOut => json!([
-                {"do": (1..=3).map(|n| json!({"write": {"path": format!("{{{{tmpdir}}}}/f{n}.txt"), "content": format!("file {n}")}})).collect::<Vec<_>>()},
-                {"text": "an answer\nATTACH: {{tmpdir}}/f1.txt\nATTACH: {{tmpdir}}/f2.txt\nATTACH: {{tmpdir}}/f3.txt"},
-            ]),
+            Play::FilesOut => {
+                let path = |name: &str| format!("{{{{tmpdir}}}}/{name}");
+                let write = FILES.map(|(name, text)| json!({"write": {"path": path(name), "content": text}}));
+                let lines = FILES.map(|(name, _)| format!("\nATTACH: {}", path(name))).concat();
+                json!([{"do": write}, {"text": format!("an answer{lines}")}])
+            }
         };
         json!({"any_session": self == Play::Resumed, "turns": [{"title": "Numbers", "steps": steps}]})
     }
@@ -95,14 +109,14 @@ impl Play {
         });
         let runs = world.server.operator().runs(acted.thread).unwrap();
         for run in &runs {
-            self.check_run(world, acted.thread, run, visit);
+            self.check_run(world, acted, run, visit);
             nothing_lives(&world.state(), run.run_id, visit);
         }
         assert!(titles(world) - acted.titles <= 1, "{visit}: the title");
     }
 
-    fn check_run(self, world: &World, thread: Uuid, run: &RunDocument, visit: &str) {
-        let messages = world.server.operator().messages(thread).unwrap();
+    fn check_run(self, world: &World, acted: &Acted, run: &RunDocument, visit: &str) {
+        let messages = world.server.operator().messages(acted.thread).unwrap();
         let answers: Vec<_> = messages
             .iter()
             .filter(|message| {
@@ -113,8 +127,7 @@ impl Play {
             (RunState::Completed, None) => {
                 assert_eq!(answers.len(), 1, "{visit}: one answer");
                 assert_eq!(answers[0].content_md, "an answer", "{visit}");
-                let files = if self == Play::FilesOut { 3 } else { 0 };
-                assert_eq!(answers[0].attachments.len(), files, "{visit}: files");
+                self.check_files(world, acted, answers[0], visit);
                 assert!(micros(run).is_none_or(|micros| micros == COST), "{visit}: {:?}", micros(run));
             }
             // Between the start and the process: nothing happened, and nothing is repeated.
@@ -137,6 +150,25 @@ impl Play {
                 !matches!(followup.state, None | Some(FollowupState::Delivered)),
                 "{visit}: {followup:?}"
             );
+        }
+    }
+}
+
+impl Play {
+    /// Every file came once, in one session of its own, in the order of the answer.
+    fn check_files(self, world: &World, acted: &Acted, answer: &Message, visit: &str) {
+        let files: &[(&str, &str)] = if self == Play::FilesOut { &FILES } else { &[] };
+        let came = answer.attachments.iter().map(|file| {
+            (file.name.clone(), String::from_utf8(world.person.downloads(file.file_id)).unwrap())
+        });
+        let announced = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        assert_eq!(came.collect::<Vec<_>>(), announced.collect::<Vec<_>>(), "{visit}: files");
+        if self == Play::FilesOut {
+            let sessions = world.server.operator().uploads().unwrap().split_off(acted.uploads);
+            let sessions: Vec<_> =
+                sessions.iter().map(|(_, name, phase)| (name.as_str(), phase.as_str())).collect();
+            let whole: Vec<_> = files.iter().map(|(name, _)| (*name, "completed")).collect();
+            assert_eq!(sessions, whole, "{visit}: one session for each file");
         }
     }
 }

@@ -3,6 +3,7 @@
 mod attached;
 mod crash;
 mod incoming;
+mod odd;
 mod refused;
 mod rows;
 mod sweep;
