@@ -102,7 +102,9 @@ fn c8_07_nothing_that_is_needed_lies_in_the_shared_temporary_directory() {
     let shared = world.dir.join("shared-tmp");
     fs::create_dir(&shared).unwrap();
     world.claude.steps(json!([{"do": [{"mark": "up"}, {"hold": "go"}]}, {"text": "done"}]));
-    let runner = RunnerProcess::start_with(&world, &[], |command| drop(command.env("TMPDIR", &shared)));
+    let runner = RunnerProcess::start_with(&world, &[], |command| {
+        command.env("TMPDIR", &shared);
+    });
     let (thread, run) = world.asks("Hello");
     reached(&world, "up");
     assert_eq!(everything(&shared), Vec::<PathBuf>::new());

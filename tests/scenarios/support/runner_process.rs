@@ -55,7 +55,9 @@ impl RunnerProcess {
 
     /// Starts `run` in `world` as a service manager without a mask does.
     pub fn start_without_mask(world: &World) -> RunnerProcess {
-        RunnerProcess::start_with(world, &[], |command| drop(command.env("RUNNER_MASK", "000")))
+        RunnerProcess::start_with(world, &[], |command| {
+            command.env("RUNNER_MASK", "000");
+        })
     }
 
     /// Its process id.
