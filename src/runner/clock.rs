@@ -74,6 +74,8 @@ pub struct Due {
     pub poll: Moment,
     /// Try refusals again.
     pub refusals: Moment,
+    /// Ask again for the state of open runs.
+    pub lost: Moment,
     /// Look at runs that have no thread for now.
     pub parked: Moment,
     /// Give up because of another runner.
@@ -93,6 +95,7 @@ impl Due {
             &self.poll_anew,
             &self.poll,
             &self.refusals,
+            &self.lost,
             &self.parked,
             &self.superseded,
             &self.stop,

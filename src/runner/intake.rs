@@ -362,9 +362,14 @@ impl Runner {
 
     pub(super) fn on_run_state(&mut self, run_id: Uuid, result: ApiResult<Option<RunInfo>>) {
         let state = match result {
-            Ok(found) => found.map(|run| run.state),
+            Ok(found) => {
+                self.due.lost.reset();
+                found.map(|run| run.state)
+            }
             Err(error) => {
                 log::warn!("code=run_state_unknown run={run_id} error={}", error.code());
+                // A stop may be among what was lost: asked again, until the server has said how it is.
+                self.due.lost.grow();
                 return;
             }
         };

@@ -283,6 +283,9 @@ impl Runner {
         if self.due.refusals.take_if_due(now) {
             self.send_refusals();
         }
+        if self.due.lost.take_if_due(now) {
+            self.ask_open_runs();
+        }
         if self.due.parked.take_if_due(now) {
             self.release_parked(now);
         }

@@ -224,8 +224,8 @@ fn history_refused(turn: &Turn) -> bool {
 
 /// The last words of the live document: leftover steps, and how a failed turn ended (M2-34 note 14).
 fn end_document(run: &mut Run, turn: &mut Turn, end: &End) {
-    let mask = run.mask.clone();
-    let mut sink = Sink { document: &mut run.document, mask: &|text| mask.apply(text), now: Time::now() };
+    let Run { document, mask, .. } = &mut *run;
+    let mut sink = Sink { document, mask: &|text| mask.apply(text), now: Time::now() };
     turn.live_box.end(StepStatus::Cancelled, &mut sink);
     if let Some((RunState::Failed, Some(reason))) = end.finish() {
         let exit = turn.exit.map_or_else(|| "unknown".to_owned(), exit_text);

@@ -71,8 +71,8 @@ fn take(run: &mut Run, turn: &mut Turn, message: Option<Message>) -> Result<(), 
         log::debug!("code=stream_noise run={}", run.run_id);
         return Ok(());
     };
-    let mask = run.mask.clone();
-    let mut sink = Sink { document: &mut run.document, mask: &|text| mask.apply(text), now: Time::now() };
+    let Run { document, mask, .. } = &mut *run;
+    let mut sink = Sink { document, mask: &|text| mask.apply(text), now: Time::now() };
     turn.live_box.on(&message, &mut sink);
     turn.usage.on(&message);
     turn.live_box.used(turn.usage.so_far(), &mut sink);

@@ -128,25 +128,31 @@ fn superseded_polls_do_not_end_a_runner_with_a_live_turn() {
     assert!(matches!(world.runner_gave_up(), RunnerFault::Superseded));
 }
 
-/// Events were lost, a stop among them: every open run is asked for.
+/// Events were lost, a stop among them: every open run is asked for, until the server answers.
 #[test]
 fn a_gap_asks_for_open_runs() {
-    let mut world = world(&["stop_grace = \"300ms\""]);
-    world.claude.steps(json!([waiting_tool(), {"text": "done"}]));
-    let (stopped_thread, stopped) = world.asks("one");
-    reached(&world, "reached");
-    world.stop_runner().unwrap();
-    world.person.stops(stopped);
-    // The stop wakes the last poll of the runner that has gone.
-    eventually("no poll waits", || {
-        world.hooks.requests_of("pollEvents").iter().all(|poll| poll.status.is_some()).then_some(())
-    });
-    world.server.operator().lose_events().unwrap();
-    world.start_runner();
-    world.ends_as(stopped, RunState::Cancelled, Some("user_stop"));
-    assert_eq!(world.answer_texts(stopped_thread), Vec::<String>::new());
-    assert!(world.hooks.count("getRun") > 0);
-    nothing_is_left(&world, stopped);
+    for failures in [0, 2] {
+        let lines = setup(&["stop_grace = \"300ms\""]);
+        let mut world = World::with(Setup { sdk: vec!["retry_max_attempts = 1".into()], ..lines });
+        world.claude.steps(json!([waiting_tool(), {"text": "done"}]));
+        let (stopped_thread, stopped) = world.asks("one");
+        reached(&world, "reached");
+        world.stop_runner().unwrap();
+        world.person.stops(stopped);
+        // The stop wakes the last poll of the runner that has gone.
+        eventually("no poll waits", || {
+            world.hooks.requests_of("pollEvents").iter().all(|poll| poll.status.is_some()).then_some(())
+        });
+        world.server.operator().lose_events().unwrap();
+        for nth in 1..=failures {
+            world.hooks.nth("getRun", nth, Fault::CutBefore);
+        }
+        world.start_runner();
+        world.ends_as(stopped, RunState::Cancelled, Some("user_stop"));
+        assert_eq!(world.answer_texts(stopped_thread), Vec::<String>::new());
+        assert!(world.hooks.count("getRun") > failures);
+        nothing_is_left(&world, stopped);
+    }
 }
 
 /// A key that is not known after the reload: the event is left, and looked at again later.
