@@ -74,10 +74,11 @@ impl Blobs {
             private::create_dir_all(&dir)?;
             File::open(&self.parts)?.sync_all()?;
         }
-        incoming.file.sync_all()?;
         let place = dir.join(number.to_string());
         let longer = incoming.longer.take();
         self.growing.keep(id, number, longer, || std::fs::rename(&incoming.path, place))?;
+        // In this order the first of the two mostly does the work of both.
+        incoming.file.sync_all()?;
         File::open(&dir)?.sync_all()
     }
 
