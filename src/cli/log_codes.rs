@@ -130,6 +130,10 @@ pub const ROWS: &[Row] = &[
     ("attachments_staged", "Every announced file passed and is copied."),
     ("attachments_uploaded", "The uploads are over; all=0: at least one failed, so none is sent."),
     ("attachment_failed", "A file is not sent; reason is one of the codes above."),
+    (
+        "attachment_record_lost",
+        "The record of files that were being sent is gone; their message names them if it is refused.",
+    ),
     ("attachment_record_not_stored", "The state of an upload cannot be stored; check the disk."),
     ("limits_unavailable", "The server does not tell its limits for files; files are not sent."),
     ("upload_mode_unsupported", "The server wants another way of upload than this runner has."),

@@ -138,16 +138,21 @@ fn conclude(run: &mut Run, end: &End) -> Result<(), End> {
     followup::settle_open(run, open)?;
     answer_files::abort_open(run);
     run.document.flush_all(&run.bound);
-    plan(run, end, state, reason)?;
+    let planned = plan(run, end, state, reason)?;
+    put_sentence(run, &planned)?;
+    // An answer that is refused now may go again without its files: the end waits for the last message, because
+    // the server takes none of a finished run.
+    deliver::drain(run)?;
+    put_finish(run, planned)?;
     deliver::drain(run)
 }
 
-/// Stores everything that is still to be said, once: a planned end of a former life stays as it was, unless
-/// a stop or a refused answer takes its place.
-fn plan(run: &mut Run, end: &End, state: RunState, reason: Option<String>) -> Result<(), End> {
+/// Stores how the run ends, once: a planned end of a former life stays as it was, unless a stop or a refused
+/// answer takes its place.
+fn plan(run: &mut Run, end: &End, state: RunState, reason: Option<String>) -> Result<EndRecord, End> {
     let known = run.record.as_ref().and_then(|record| record.get().end.clone());
-    let planned = match known {
-        Some(known) if !replaces(end) || known.code == end.cause.row().code => known,
+    match known {
+        Some(known) if !replaces(end) || known.code == end.cause.row().code => Ok(known),
         known => {
             take_back(run, end, known.as_ref())?;
             let planned = end_record(run, end, state, reason, known);
@@ -155,10 +160,12 @@ fn plan(run: &mut Run, end: &End, state: RunState, reason: Option<String>) -> Re
                 let kept = record.update(|record| record.end = Some(planned.clone()));
                 kept.map_err(|fault| run.end_of_file(&fault))?;
             }
-            planned
+            Ok(planned)
         }
-    };
-    put_sentence(run, &planned)?;
+    }
+}
+
+fn put_finish(run: &mut Run, planned: EndRecord) -> Result<(), End> {
     let finish = RunFinish {
         state: planned.state,
         reason: planned.reason,

@@ -181,7 +181,10 @@ fn a_follow_up_survives_the_change_of_runners_with_one_final_state() {
     world.claude.release("go");
     world.ends_as(run, RunState::Completed, None);
     assert_eq!(followup_states(&world, run), [Some(FollowupState::Absorbed), Some(FollowupState::Refused)]);
-    assert_eq!(reported_states(&world), ["delivered", "refused", "absorbed"]);
+    // A report whose answer the stop cut off is made again, which changes nothing.
+    let mut reported = reported_states(&world);
+    reported.dedup();
+    assert_eq!(reported, ["delivered", "refused", "absorbed"]);
     let next = world.server.operator().runs(thread).unwrap()[0].run_id;
     world.ends_as(next, RunState::Completed, None);
     assert_eq!(world.answer_texts(thread), ["done", "done"]);
