@@ -20,6 +20,9 @@ const AT_ONCE: usize = 4;
 /// Runs before the first measure: pools and caches are filled by then.
 const WARM_UP: u64 = 8;
 
+/// How often the needs are shown on the way.
+const PARTS: u64 = 8;
+
 /// What one runner may grow by over all runs: descriptors and threads of runs at work, and a heap that breathes.
 const MORE_FDS: usize = 24;
 const MORE_THREADS: usize = 12;
@@ -88,6 +91,9 @@ fn many_short_runs_leave_nothing_behind() {
         world.hooks.clear();
         if done >= WARM_UP && first.is_none() {
             first = Some(needs(&runner));
+        }
+        if done % (runs / PARTS).max(1) < AT_ONCE as u64 {
+            println!("soak: {:?} after {done} runs", needs(&runner));
         }
     }
     let first = first.unwrap_or_else(|| needs(&runner));
