@@ -15,7 +15,9 @@ use crate::support::world::World;
 #[test]
 fn cancelled_execute_terminates_group() {
     for ignores in [false, true] {
-        let world = World::with(runner_lines(&[r#"stop_grace = "200ms""#, r#"kill_grace = "200ms""#]));
+        // Short where it has to run out; where the turn ends by itself, longer than any busy machine needs.
+        let grace = if ignores { r#"stop_grace = "200ms""# } else { r#"stop_grace = "30s""# };
+        let world = World::with(runner_lines(&[grace, r#"kill_grace = "200ms""#]));
         let members = json!({"ignore_sigint": ignores, "ignore_sigterm": ignores});
         world.claude.plays(&scenario(
             members,
