@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { follow, lookNow } from "./changes.js";
 import { showCosts, threadCost } from "./chart.js";
 import { edit, focusComposer, startComposer, writeTo } from "./composer.js";
-import { byId, el, note, set, setText } from "./dom.js";
+import { byId, el, note, noted, set, setText } from "./dom.js";
 import { compare } from "./format.js";
 import { markShown, neighbour, startNav, titleOf } from "./nav.js";
 import { resume } from "./outbox.js";
@@ -13,19 +13,19 @@ import { busy, on, putThread, setLink, store, threadsOf } from "./store.js";
 import { openThread, startThread, stopWork } from "./thread.js";
 
 const banner = byId("banner");
-/** Is out of the page while its title is being changed. */
+// Is out of the page while its title is being changed.
 const heading = byId("title");
 const shown = {};
-/** Tells the other tabs that the session is new. */
+// Tells the other tabs that the session is new.
 const tabs = new BroadcastChannel("page");
 
-/** What stands behind the `#`: a secret on the first visit, else what is shown. */
+// What stands behind the `#`: a secret on the first visit, else what is shown.
 function route() {
   const [, kind, id] = /^#\/([tp])\/([0-9a-f-]{36})$/.exec(location.hash) ?? [];
   return { kind, id, secret: /^#([^/].{20,})/.exec(location.hash)?.[1] };
 }
 
-/** Trades the secret for the session and takes it out of the address. */
+// Trades the secret for the session and takes it out of the address.
 async function signIn(secret) {
   history.replaceState(null, "", shown.thread ? `#/t/${shown.thread}` : location.pathname);
   try {
@@ -58,7 +58,7 @@ async function show() {
   drawHead();
 }
 
-/** Without an address the newest thread is shown. */
+// Without an address the newest thread is shown.
 function firstAddress() {
   if (route().kind) return;
   const newest = [...store.projects.keys()].flatMap(threadsOf).sort((a, b) => compare(b.updated_at, a.updated_at))[0];
@@ -94,7 +94,7 @@ function drawLink(link) {
   drawHead();
 }
 
-/** The title becomes a field where it stands. */
+// The title becomes a field where it stands.
 function rename() {
   const thread = store.threads.get(shown.thread);
   if (!thread) return;
@@ -106,15 +106,12 @@ function rename() {
     byId("rename").focus();
     const title = field.value.trim();
     if (!keep || title === "" || title === thread.title) return;
-    try {
-      const known = store.threads.get(thread.id);
-      putThread({ ...known, ...(await api.setTitle(known, title)) });
-    } catch (error) {
-      note(error.message);
-    }
+    const known = store.threads.get(thread.id);
+    const renamed = await noted(api.setTitle(known, title));
+    if (renamed) putThread({ ...known, ...renamed });
   };
   const keydown = ({ key }) => (key === "Enter" || key === "Escape") && end(key === "Enter");
-  const field = el("input", { value: thread.title, maxlength: 200, "aria-label": "Title of the thread", keydown, blur: () => end(true) });
+  const field = el("input", { value: thread.title, maxlength: 200, label: "Title of the thread", keydown, blur: () => end(true) });
   heading.replaceWith(field);
   field.focus();
   field.select();
@@ -154,7 +151,7 @@ function start() {
   startThread(edit);
   startComposer((thread) => (location.hash = `#/t/${thread}`));
   on("link", drawLink);
-  for (const topic of ["threads", "projects", "runs"]) on(topic, drawHead);
+  on("threads projects runs", drawHead);
   const clicks = { rename, cost: KEYS.KeyC, write: () => showProject(shown.channel), keys: showKeys, skip: focusComposer };
   for (const [id, click] of Object.entries(clicks)) set(byId(id), { click });
   set(byId("paste-address"), { submit: pasteAddress });
