@@ -36,7 +36,7 @@ async function call(method, path, { body, bytes, headers = {}, signal } = {}) {
     const text = await answer.text();
     value = text === "" ? undefined : JSON.parse(text);
   } catch (error) {
-    // Also an answer that is cut, or not this server's.
+    // Also an answer that is cut.
     throw error.name === "AbortError" ? error : new ApiError(0, { code: "offline" });
   }
   if (answer.ok) return value;

@@ -47,7 +47,7 @@ function bar(run, x, width, most) {
   for (const part of ["cached", "fresh", "out"]) {
     const height = (used[part] / most) * (BASE - 20);
     y -= height;
-    group.append(svg("rect", { x, y, width, height, class: part }));
+    group.append(svg(`rect.${part}`, { x, y, width, height }));
   }
   const paid = money(run.costs);
   const words = (y, text) => svg("text", { x: x + width / 2, y, "text-anchor": "middle" }, text);
@@ -65,18 +65,18 @@ function patterns() {
 }
 
 function legend() {
-  const item = (part, text) => el("li", svg("svg.chart.key", { "aria-hidden": "true" }, svg("rect", { width: 14, height: 14, class: part })), text);
+  const item = (part, text) => el("li", svg("svg.chart.key", { "aria-hidden": "true" }, svg(`rect.${part}`, { width: 14, height: 14 })), text);
   return el("ul.legend", item("fresh", "read"), item("cached", "read again or kept"), item("out", "written"));
 }
 
 function table(runs) {
   const heads = ["Begun", "State", "Time", "Read", "Cached", "Written", "Cost"];
-  const head = el("tr", heads.map((text, index) => el("th", { scope: "col", text, class: index > 1 && "right" })));
+  const head = el("tr", heads.map((text, index) => el("th", { scope: "col", class: index > 1 && "right" }, text)));
   return el("div.table", { tabindex: "0" }, el("table", el("thead", head), el("tbody", runs.map(row))));
 }
 
 function row(run) {
   const used = tokens(run);
   const cells = [clock(run.created_at), stateWord(run.state), run.started_at ? duration(spent(run)) : "", count(used.fresh), count(used.cached), count(used.out), money(run.costs) ?? "unknown"];
-  return el("tr", cells.map((text, index) => el("td", { text, class: index > 1 && "right" })));
+  return el("tr", cells.map((text, index) => el("td", { class: index > 1 && "right" }, text)));
 }

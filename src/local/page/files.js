@@ -116,8 +116,8 @@ function fileItem(file) {
   const name = plainName(file.name);
   const kind = previewKind(file);
   const look = kind && button("Look", () => showPreview(file), { label: `Look at ${name}` });
-  const keep = downloadLink(file, { label: `Download ${name}`, text: "Download" });
-  const head = el("div.file-head", el("span.file-kind", { "aria-hidden": "true", text: ending(file.name) }),
+  const keep = downloadLink(file, "Download", `Download ${name}`);
+  const head = el("div.file-head", el("span.file-kind", { "aria-hidden": "true" }, ending(file.name)),
     el("span.file-name", nameElement(file.name), el("span.quiet", bytes(file.size_bytes))), el("span.row", look, keep));
   const picture = kind === "image" && button("", () => showPreview(file), { class: "thumb", label: `Look at ${name}` });
   if (picture) picture.append(el("img", { src: contentPath(file.file_id), alt: "", loading: "lazy", decoding: "async" }));

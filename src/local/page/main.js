@@ -33,14 +33,16 @@ async function signIn(secret) {
     tabs.postMessage("session");
     lookNow();
   } catch (error) {
-    if (error.status === 401) setLink("expired");
-    else setTimeout(() => signIn(secret), 1000);
+    if (api.passing(error)) return setTimeout(() => signIn(secret), 1000);
+    setLink("expired");
+    note("This address is not the newest. Copy it anew from the terminal.");
   }
 }
 
 async function show() {
   const { kind, id, secret } = route();
   if (secret) return signIn(secret);
+  shown.endRename?.();
   const thread = kind === "t" ? id : undefined;
   const same = thread === shown.thread && (!thread || store.messages.get(thread)?.loaded);
   shown.thread = thread;
@@ -98,10 +100,9 @@ function drawLink(link) {
 function rename() {
   const thread = store.threads.get(shown.thread);
   if (!thread) return;
-  let over = false;
-  const end = async (keep) => {
-    if (over) return;
-    over = true;
+  const end = async (keep = true) => {
+    if (!shown.endRename) return;
+    shown.endRename = undefined;
     field.replaceWith(heading);
     byId("rename").focus();
     const title = field.value.trim();
@@ -110,8 +111,14 @@ function rename() {
     const renamed = await noted(api.setTitle(known, title));
     if (renamed) putThread({ ...known, ...renamed });
   };
-  const keydown = ({ key }) => (key === "Enter" || key === "Escape") && end(key === "Enter");
-  const field = el("input", { value: thread.title, maxlength: 200, label: "Title of the thread", keydown, blur: () => end(true) });
+  const keydown = (event) => {
+    if (event.key !== "Enter" && event.key !== "Escape") return;
+    // Else the Enter key would press the button that is focused now.
+    event.preventDefault();
+    end(event.key === "Enter");
+  };
+  const field = el("input", { value: thread.title, maxlength: 200, label: "Title of the thread", keydown, blur: () => end() });
+  shown.endRename = end;
   heading.replaceWith(field);
   field.focus();
   field.select();

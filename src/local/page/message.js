@@ -16,9 +16,9 @@ const policy = window.trustedTypes?.createPolicy("message", rules) ?? rules;
 export function messageElement(message) {
   const own = message.author.kind === "person";
   const head = el("header", nameElement(message.author.display_name, "strong"),
-    el("time", { datetime: message.created_at, text: clock(message.created_at) }),
-    el("span.followup", { hidden: !message.followup_id, text: followupWord() }));
-  return el("article", { class: own ? "message own" : "message" }, head, message.content_md && content(message),
+    el("time", { datetime: message.created_at }, clock(message.created_at)),
+    el("span.followup", { hidden: !message.followup_id }, followupWord()));
+  return el(own ? "article.message.own" : "article.message", head, message.content_md && content(message),
     message.attachments.length > 0 && fileList(message.attachments));
 }
 
@@ -63,9 +63,9 @@ function fold(body, lines) {
 export function pendingElement(entry, again, edit) {
   const { problem, waiting, files, message } = entry;
   const text = problem ? "Not sent" : waiting ? "Is sent when the server is back" : "Sending";
-  const head = el("header", el("strong", "You"), el("span.followup", { "data-state": problem ? "refused" : "sent", text }));
+  const head = el("header", el("strong", "You"), el("span.followup", { "data-state": problem ? "refused" : "sent" }, text));
   return el("article.message.own.pending", head,
-    el("div.content.plain-text", { dir: "auto", text: message.content_md.slice(0, LONG_LETTERS) }),
+    el("div.content.plain-text", { dir: "auto" }, message.content_md.slice(0, LONG_LETTERS)),
     files.length > 0 && el("p.quiet", files.map((file) => plainName(file.name)).join(", ")),
-    problem && [el("p.problem", { role: "alert", text: problem }), el("div.row", button("Try again", again), button("Edit", edit))]);
+    problem && [el("p.problem", { role: "alert" }, problem), el("div.row", button("Try again", again), button("Edit", edit))]);
 }

@@ -69,8 +69,8 @@ function section(project) {
 
 function link(thread) {
   const works = busy(thread);
-  return el("a", { href: `#/t/${thread.id}`, "data-key": thread.id, "aria-current": thread.id === shown.thread && "page", class: works && "working" }, el("bdi.title", titleOf(thread)),
-    works ? el("span.quiet", "working") : el("time.quiet", { datetime: thread.updated_at, text: clock(thread.updated_at) }));
+  return el(works ? "a.working" : "a", { href: `#/t/${thread.id}`, "data-key": thread.id, "aria-current": thread.id === shown.thread && "page" }, el("bdi.title", titleOf(thread)),
+    works ? el("span.quiet", "working") : el("time.quiet", { datetime: thread.updated_at }, clock(thread.updated_at)));
 }
 
 // A thread's title; one without is named by its beginning.

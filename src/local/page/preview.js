@@ -18,18 +18,19 @@ export function previewKind(file) {
 }
 
 // A link that keeps a file.
-export const downloadLink = (file, props) => el("a.button", { href: contentPath(file.file_id), download: file.name, ...props });
+export const downloadLink = (file, text, label = text) =>
+  el("a.button", { href: contentPath(file.file_id), download: file.name, label }, text);
 
 // Shows a file in a dialog.
 export async function showPreview(file) {
   const name = plainName(file.name);
   const { body } = dialog(name, el("p.quiet", "Loading"));
-  const keep = el("p", downloadLink(file, { text: `Download (${bytes(file.size_bytes)})` }));
+  const keep = el("p", downloadLink(file, `Download (${bytes(file.size_bytes)})`));
   const kind = previewKind(file);
   try {
     if (kind === "image") return body.replaceChildren(el("img.picture", { src: contentPath(file.file_id), alt: name }), keep);
     const { text, cut } = await start(file);
-    const content = kind === "table" ? table(text, separator(text)) : el("pre.text", { dir: "auto", tabindex: "0", text });
+    const content = kind === "table" ? table(text, separator(text)) : el("pre.text", { dir: "auto", tabindex: "0" }, text);
     const more = cut && el("p.quiet", `Only the first ${bytes(TEXT_MAX)} are shown.`);
     body.replaceChildren(...[content, more, keep].filter(Boolean));
   } catch {

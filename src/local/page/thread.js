@@ -167,8 +167,9 @@ function answerOf(run) {
 
 function boxEntry(run) {
   const make = () => {
-    view.boxes.set(run.run_id, new RunBox(run));
-    return view.boxes.get(run.run_id).element;
+    const box = new RunBox(run);
+    view.boxes.set(run.run_id, box);
+    return box.element;
   };
   return { key: run.run_id, make };
 }
