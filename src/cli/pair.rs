@@ -149,7 +149,7 @@ fn check(turns: &TurnOptions, billing: &Billing) -> Result<(), Failure> {
     }
     let Billing::Organization { key_ref } = billing else { return Ok(()) };
     let key = SecretRef::parse(key_ref).map_err(|fault| Failure::usage(format!("--api-key-ref: {fault}")))?;
-    key.read().map(drop).map_err(|fault| Failure::usage(format!("--api-key-ref: {fault}")))
+    key.read_token().map(drop).map_err(|fault| Failure::usage(format!("--api-key-ref: {fault}")))
 }
 
 fn server_options(options: &PairOptions<'_>, billing: &Billing) -> Options {

@@ -20,7 +20,7 @@ pub(super) fn on_disk(document: &mut Document<'_>, config: &Config, make: bool) 
     let state = config.runner.state_dir.as_path();
     check(document, PROJECTS_ROOT, || projects_root(root));
     check(document, CA_FILE, || config.sdk.ca_file.as_deref().map_or(Ok(()), ca_file));
-    if !document.is_faulty(PROJECTS_ROOT) {
+    if !document.is_faulty(PROJECTS_ROOT) && document.has_value(PROJECTS_ROOT) {
         check(document, STATE_DIR, || apart(state, root));
     }
     let may_create = make && !document.has_faults();
@@ -28,8 +28,8 @@ pub(super) fn on_disk(document: &mut Document<'_>, config: &Config, make: bool) 
 }
 
 fn check(document: &mut Document<'_>, key: &'static str, look: impl FnOnce() -> Result<(), Problem>) {
-    // A faulty value was replaced by a stand-in, about which there is nothing to say.
-    if document.is_faulty(key) {
+    // A faulty or lost value was replaced by a stand-in, about which there is nothing to say.
+    if document.is_faulty(key) || !document.has_value(key) {
         return;
     }
     if let Err(problem) = look() {

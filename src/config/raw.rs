@@ -154,6 +154,11 @@ impl<'t> Document<'t> {
         self.faults.iter().any(|fault| fault.key == key)
     }
 
+    /// Whether `key` has a value of its own or a default, and not only a stand-in because its section or text is broken.
+    pub fn has_value(&self, key: &str) -> bool {
+        lookup(&self.table, key).is_some() || keys::find(key).is_some_and(|entry| !entry.required)
+    }
+
     /// Whether anything has a fault already.
     pub fn has_faults(&self) -> bool {
         !self.faults.is_empty()

@@ -107,6 +107,17 @@ impl SecretRef {
         };
         checked(bytes)
     }
+
+    /// As [`SecretRef::read`] for a token or key, which travels as one word of a header: what was copied with a space
+    /// or an unseen letter beside it would only be refused at its first use.
+    ///
+    /// # Errors
+    /// As [`SecretRef::read`], and [`SecretError::NotAToken`].
+    pub fn read_token(&self) -> Result<Secret, SecretError> {
+        let secret = self.read()?;
+        let is_word = secret.expose().bytes().all(|byte| byte.is_ascii_graphic());
+        if is_word { Ok(secret) } else { Err(SecretError::NotAToken) }
+    }
 }
 
 /// Why a secret could not be read.
@@ -130,6 +141,8 @@ pub enum SecretError {
     NotText,
     /// It holds a control character or, outside PEM, a line break.
     ControlCharacter,
+    /// It is to be a token or key and holds a space or a letter outside ASCII.
+    NotAToken,
 }
 
 impl SecretError {
@@ -145,6 +158,7 @@ impl SecretError {
             SecretError::Empty => "secret_empty",
             SecretError::NotText => "secret_not_text",
             SecretError::ControlCharacter => "secret_control_character",
+            SecretError::NotAToken => "secret_not_a_token",
         }
     }
 }
@@ -163,6 +177,9 @@ impl fmt::Display for SecretError {
             SecretError::Empty => "the secret is empty",
             SecretError::NotText => "the secret is not UTF-8 text",
             SecretError::ControlCharacter => "the secret holds a control character or a second line",
+            SecretError::NotAToken => {
+                "the secret holds a space or a letter that no token has; copy it anew, without what stands around it"
+            }
         })
     }
 }
@@ -291,6 +308,28 @@ mod tests {
         for (bytes, expected) in rows {
             let got = checked(bytes);
             assert_eq!(got.as_ref().map(Secret::expose).map_err(|error| *error), expected);
+        }
+    }
+
+    #[test]
+    fn a_token_is_one_word_of_visible_ascii() {
+        let home = TempDir::new().unwrap();
+        let path = home.join("token");
+        let good = ["sk-ant-api03_A.b~c+d/e==", "{\"quoted\"}"];
+        let bad = [
+            " token",
+            "token ",
+            "to ken",
+            "\u{feff}token",
+            "token\u{a0}",
+            "tok\u{fc}n",
+            "\u{201c}token\u{201d}",
+        ];
+        let rows = good.map(|text| (text, true)).into_iter().chain(bad.map(|text| (text, false)));
+        for (text, is_token) in rows {
+            crate::sys::atomic_file::write(&path, format!("{text}\n").as_bytes()).unwrap();
+            let read = SecretRef::file(&path).read_token();
+            assert_eq!(read.map_err(SecretError::code).is_ok(), is_token, "{text:?}");
         }
     }
 

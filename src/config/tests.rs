@@ -369,6 +369,21 @@ fn test_config_paths() {
 }
 
 #[test]
+fn a_lost_section_or_line_has_no_fault_beside_its_own() {
+    let home = TempDir::new().unwrap();
+    let path = home.join("config.toml");
+    let rows: [(&str, &[&str]); 3] = [
+        ("runner = 5\n", &["wrong_type"]),
+        ("[[runner]]\nserver_url = \"x\"\n", &["wrong_type"]),
+        ("runner = { server_url = \n", &["config_syntax"]),
+    ];
+    for (text, expected) in rows {
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(codes_of(&path), expected, "{text}");
+    }
+}
+
+#[test]
 fn test_config_files_that_are_none() {
     let home = TempDir::new().unwrap();
     let path = home.join(FILE);

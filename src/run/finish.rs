@@ -18,6 +18,7 @@ use crate::sdk::outbox::Delivery;
 use crate::sdk::store::StoreError;
 use crate::sdk::wire::message::{MessageCreate, TitleSource};
 use crate::sdk::wire::run::{CostReport, FollowupState, RunFinish, RunMetrics, RunState};
+use crate::sys::fault::one_word;
 
 /// Whose service the costs are of.
 const PROVIDER: &str = "anthropic";
@@ -299,7 +300,7 @@ fn close(run: &mut Run) -> Result<(), End> {
             let _ = std::fs::remove_file(files.pid);
         }
         if let Err(fault) = record.remove() {
-            log::error!("code=record_not_removed run={} error={}", run.run_id, fault.kind());
+            log::error!("code=record_not_removed run={} error={}", run.run_id, one_word(&fault));
         }
     }
     run.locks.release();

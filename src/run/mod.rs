@@ -45,6 +45,7 @@ use crate::sdk::inbox::Entry;
 use crate::sdk::outbox::next_wait;
 use crate::sdk::store::{Store, StoreError};
 use crate::sdk::wire::event::AgentFollowup;
+use crate::sys::fault::one_word;
 use crate::sys::pipe::Wakeup;
 use crate::sys::wait::{self, Interest};
 
@@ -305,7 +306,7 @@ impl Run {
 
     /// The same for any other file below the state directory.
     fn end_of_file(&self, fault: &std::io::Error) -> End {
-        log::error!("code=state_file_failed run={} error={}", self.run_id, fault.kind());
+        log::error!("code=state_file_failed run={} error={}", self.run_id, one_word(fault));
         End::by(Cause::StateFault)
     }
 }

@@ -17,6 +17,7 @@ use crate::run::{Command, Outcome, RunSays, RunThread, ToMain};
 use crate::sdk::bound::TokenCell;
 use crate::sdk::inbox::Entry;
 use crate::sdk::wire::Time;
+use crate::sys::fault::one_word;
 use crate::sys::pipe;
 
 /// Most run threads at once; runs beyond it wait in the inbox without one. Far above any useful
@@ -122,7 +123,7 @@ impl Runner {
 
     /// The run stays in the inbox; the next end of a run, or the next look, tries again.
     fn not_launched(&mut self, run_id: Uuid, fault: &std::io::Error) {
-        log::error!("code=run_thread_refused run={run_id} error={}", fault.kind());
+        log::error!("code=run_thread_refused run={run_id} error={}", one_word(fault));
     }
 
     pub(super) fn on_run(&mut self, run_id: Uuid, event: RunSays) {

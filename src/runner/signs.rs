@@ -10,6 +10,7 @@ use super::Runner;
 use super::status::{Facts, RunStatus, STATUS_VERSION, Status, Step};
 use crate::sdk::wire::Time;
 use crate::sys::atomic_file;
+use crate::sys::fault::one_word;
 use crate::sys::service_manager::ServiceManager;
 
 /// What was shown last, and where.
@@ -83,7 +84,7 @@ impl Signs {
         let bytes = serde_json::to_vec(status).unwrap_or_default();
         let written = atomic_file::show(&self.file, &bytes);
         if let (Err(fault), false) = (&written, self.failed) {
-            log::warn!("code=status_not_written error={}", fault.kind());
+            log::warn!("code=status_not_written error={}", one_word(fault));
         }
         self.failed = written.is_err();
     }

@@ -105,6 +105,15 @@ impl Client {
         })
     }
 
+    /// Whether what an https connection trusts can be loaded. Also looks at a `sdk.ca_file` that no request needs,
+    /// because somebody meant it.
+    ///
+    /// # Errors
+    /// [`TransportError::Connect`] when `sdk.ca_file` is no PEM file of certificates, or nothing is trusted at all.
+    pub fn check_roots(&self) -> ApiResult<()> {
+        self.http.check_roots()
+    }
+
     /// The same client with its own connections and its own switch; also usable after a shutdown of `self`.
     pub fn fork(&self) -> Client {
         Client { http: Arc::new(self.http.fork()), ..self.clone() }

@@ -123,6 +123,15 @@ impl Http {
         self.state().down
     }
 
+    /// As [`Client::check_roots`](super::client::Client::check_roots).
+    pub fn check_roots(&self) -> ApiResult<()> {
+        let HttpSettings { https, roots, .. } = &*self.settings;
+        if *https || roots.has_file() {
+            roots.config()?;
+        }
+        Ok(())
+    }
+
     /// Waits `time`, or ends at once with [`ApiError::ShutDown`].
     pub fn pause(&self, time: Duration) -> ApiResult<()> {
         let state = self.state();

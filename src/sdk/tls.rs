@@ -56,6 +56,11 @@ impl Roots {
         if roots.is_empty() { Err(unusable_ca_file()) } else { Ok(roots) }
     }
 
+    /// Whether `sdk.ca_file` is set.
+    pub fn has_file(&self) -> bool {
+        self.ca_file.is_some()
+    }
+
     /// Whether the roots were loaded already.
     #[cfg(test)]
     pub fn loaded(&self) -> bool {

@@ -8,6 +8,7 @@ pub mod atomic_file;
 pub mod beneath;
 pub mod crash;
 pub mod digest;
+pub mod fault;
 pub mod lock;
 pub mod notify;
 pub mod pidfd;

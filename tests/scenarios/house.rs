@@ -364,6 +364,19 @@ fn nothing_is_left_out_or_waited_for() {
     faults(found);
 }
 
+/// The kind of a fault has several words, of which the log would keep the first (`sys::fault::one_word`).
+#[test]
+fn a_fault_is_logged_as_one_word() {
+    let mut found = Vec::new();
+    for file in source::rust_files(&["src"]) {
+        let lines = source::code_only(&source::read(&file));
+        let bad =
+            lines.lines().enumerate().filter(|(_, code)| code.contains("log::") && code.contains(".kind()"));
+        found.extend(bad.map(|(index, code)| format!("{file}:{}: {}", index + 1, code.trim())));
+    }
+    faults(found);
+}
+
 #[test]
 fn top_level_has_only_what_belongs_there() {
     let files = source::tracked_files();

@@ -1,16 +1,28 @@
-//! Every secret reference resolves. What it resolves to is looked at by nobody.
+//! Every secret reference resolves, to something of its kind. Nothing of it is ever shown.
 
 use super::report::Check;
 use crate::config::{Config, SecretRef, TurnEnvValue};
 use crate::run::client_settings;
 use crate::sdk::client::Client;
+use crate::sdk::jws::DpopKey;
+
+/// What a secret has to be.
+enum Kind {
+    /// A token or key that travels as one word.
+    Token,
+    /// A private key of the agent.
+    DpopKey,
+    /// Any text.
+    Text,
+}
 
 /// One check for each reference, and whether a client can be made of them.
 pub fn checks(config: &Config) -> Vec<Check> {
-    let mut checks: Vec<_> =
-        references(config).iter().map(|(key, reference)| resolve(key, reference)).collect();
-    checks.push(match Client::new(client_settings(config)) {
-        Ok(_) => Check::ok("client_ready", "a client for runner.server_url can be made"),
+    let resolved =
+        references(config).into_iter().map(|(key, kind, reference)| resolve(&key, kind, reference));
+    let mut checks: Vec<_> = resolved.collect();
+    checks.push(match Client::new(client_settings(config)).and_then(|client| client.check_roots()) {
+        Ok(()) => Check::ok("client_ready", "a client for runner.server_url can be made"),
         Err(fault) => Check::fail(
             "client_unusable",
             format!("no client for runner.server_url: {fault}; check sdk.proxy and sdk.ca_file"),
@@ -20,21 +32,30 @@ pub fn checks(config: &Config) -> Vec<Check> {
 }
 
 /// Every secret reference with its key.
-fn references(config: &Config) -> Vec<(String, &SecretRef)> {
+fn references(config: &Config) -> Vec<(String, Kind, &SecretRef)> {
     let runner = &config.runner;
-    let mut all = vec![("runner.agent_token_ref".to_owned(), &runner.agent_token_ref)];
-    all.extend(runner.dpop_key_ref.iter().map(|it| ("runner.dpop_key_ref".to_owned(), it)));
-    all.extend(runner.anthropic_api_key_ref.iter().map(|it| ("runner.anthropic_api_key_ref".to_owned(), it)));
+    let own = |name: &str| format!("runner.{name}");
+    let mut all = vec![(own("agent_token_ref"), Kind::Token, &runner.agent_token_ref)];
+    all.extend(runner.dpop_key_ref.iter().map(|it| (own("dpop_key_ref"), Kind::DpopKey, it)));
+    all.extend(runner.anthropic_api_key_ref.iter().map(|it| (own("anthropic_api_key_ref"), Kind::Token, it)));
     all.extend(runner.turn_env.iter().filter_map(|(name, value)| match value {
-        TurnEnvValue::Secret(reference) => Some((format!("runner.turn_env.{name}"), reference)),
+        TurnEnvValue::Secret(reference) => Some((format!("runner.turn_env.{name}"), Kind::Text, reference)),
         TurnEnvValue::Literal(_) => None,
     }));
     all
 }
 
-fn resolve(key: &str, reference: &SecretRef) -> Check {
-    match reference.read() {
-        Ok(_) => Check::ok("secret_readable", format!("{key} resolves")),
-        Err(fault) => Check::fail(fault.code(), format!("{key}: {fault}")),
+fn resolve(key: &str, kind: Kind, reference: &SecretRef) -> Check {
+    let read = match kind {
+        Kind::Token => reference.read_token(),
+        Kind::DpopKey | Kind::Text => reference.read(),
+    };
+    match (read, kind) {
+        (Err(fault), _) => Check::fail(fault.code(), format!("{key}: {fault}")),
+        (Ok(secret), Kind::DpopKey) if DpopKey::from_pem(secret.expose()).is_err() => Check::fail(
+            "dpop_key_unusable",
+            format!("{key}: this is no P-256 key as PKCS#8 PEM; make one as the server says"),
+        ),
+        (Ok(_), _) => Check::ok("secret_readable", format!("{key} resolves")),
     }
 }

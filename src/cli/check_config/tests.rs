@@ -141,6 +141,25 @@ fn a_token_that_others_may_read_fails() {
 }
 
 #[test]
+fn what_resolves_to_something_of_another_kind_fails() {
+    let rows = [
+        ("token", "made-up token", "", "secret_not_a_token"),
+        ("token", "\u{feff}made-up-token\n", "", "secret_not_a_token"),
+        ("key", "made-up-key \n", "", "secret_not_a_token"),
+        ("dpop", "made-up-token", "dpop_key_ref = \"file:TOP/dpop\"\n", "dpop_key_unusable"),
+        ("ca", "no certificate", "[sdk]\nca_file = \"TOP/ca\"\n", "client_unusable"),
+        ("note", "any text with spaces", "turn_env = { NOTE = { secret = \"file:TOP/note\" } }\n", ""),
+    ];
+    for (name, text, lines, code) in rows {
+        let top = furnished(&format!("{GOOD}{lines}"));
+        fs::write(top.join(name), text).unwrap();
+        fs::set_permissions(top.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+        let expected: &[&str] = if code.is_empty() { &[] } else { &[code] };
+        assert_eq!(fails(&top), expected, "{name}: {text:?}");
+    }
+}
+
+#[test]
 fn five_faults_are_five_checks_with_their_lines() {
     let top = furnished(
         "tool_class = \"all\"\npoll_interval = \"soon\"\nmax_parallel_runs = 0\nallow_personal = 1\nflag = 2\n",

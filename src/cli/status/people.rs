@@ -32,10 +32,7 @@ pub fn lines(report: &Report) -> Vec<String> {
 
 fn head(report: &Report) -> String {
     let word = match report.state {
-        State::NotRunning => {
-            return "runner   does not run; what follows is what the last one left".to_owned();
-        }
-        State::Unknown => return "runner   runs and has shown nothing yet".to_owned(),
+        State::NotRunning | State::Unknown => return format!("runner   {}", untold(report)),
         State::Stuck => "runs and does not get on; restart it, its turns live through that",
         State::Connecting => "looks for the server",
         State::Draining => "asks the server what it missed",
@@ -44,6 +41,23 @@ fn head(report: &Report) -> String {
     };
     let Some(Status { facts, .. }) = &report.runner else { return format!("runner   {word}") };
     format!("runner   {word} (version {}, process {}, since {})", facts.version, facts.pid, facts.started_at)
+}
+
+/// The head where the runner's own words are missing or old.
+fn untold(report: &Report) -> String {
+    match (report.state, report.runner_fault) {
+        (State::NotRunning, None) => "does not run; what follows is what the last one left".to_owned(),
+        (State::NotRunning, Some(fault)) => {
+            format!("does not run; what the last one wrote into status.json cannot be read ({fault})")
+        }
+        (_, None) => "runs and has shown nothing yet".to_owned(),
+        (_, Some("disk_full")) => {
+            "runs, and cannot show how it is because its disk is full; make room".to_owned()
+        }
+        (_, Some(fault)) => {
+            format!("runs, but its status.json cannot be read ({fault}); remove it, it is written anew")
+        }
+    }
 }
 
 fn about(runner: &Status, running: bool) -> Vec<String> {

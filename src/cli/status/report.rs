@@ -1,9 +1,12 @@
 //! What is known of a runner, put together from its state directory.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use nix::libc::O_NONBLOCK;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -19,6 +22,12 @@ use crate::sys::process;
 /// How long the runner may be late with its own sign before it counts as stuck: longer than a slow disk takes.
 const LATE_MS: i64 = 60_000;
 
+/// Longest status file, bytes: that of a thousand runs. What is longer no runner wrote.
+const STATUS_SIZE_LIMIT: u64 = 1024 * 1024;
+
+/// So little free space that the runner may be unable to give its sign, bytes.
+const NO_ROOM: u64 = 64 * 1024;
+
 /// Milliseconds of a second.
 const SECOND_MS: i64 = 1000;
 
@@ -28,7 +37,7 @@ const SECOND_MS: i64 = 1000;
 pub enum State {
     /// None runs.
     NotRunning,
-    /// One runs and has written nothing yet, or nothing that this version reads.
+    /// One runs and has written nothing yet, nothing that can be read, or nothing since its disk is full.
     Unknown,
     /// One runs and its main thread does not get on.
     Stuck,
@@ -86,6 +95,8 @@ pub struct Report {
     pub running: bool,
     /// What it wrote last, or what the last one left.
     pub runner: Option<Status>,
+    /// Why that cannot be read, or says nothing about now.
+    pub runner_fault: Option<&'static str>,
     /// How long ago the server last answered, seconds.
     pub last_contact_s: Option<i64>,
     /// Its runs.
@@ -105,27 +116,50 @@ pub struct Report {
 pub fn gather(state: &StateDir) -> io::Result<Report> {
     let now = Time::now();
     let running = lock::is_held(&state.runner_lock())?;
-    let runner = read(&state.status());
+    let (runner, unread) = match read(&state.status()) {
+        Ok(runner) => (runner, None),
+        Err(fault) => (None, Some(fault)),
+    };
     let (waiting, waiting_fault) = match peek::waiting(&state.inbox()) {
         Ok(waiting) => (Some(waiting), None),
         Err(_) if !state.inbox().exists() => (None, None),
         Err(fault) => (None, Some(fault.code())),
     };
+    let disk = if state.root().exists() { disk::measure(state.root())? } else { Disk::default() };
+    let (judged, silenced) = doubted(judge(running, runner.as_ref(), now), disk.free_bytes);
     Ok(Report {
-        state: judge(running, runner.as_ref(), now),
+        state: judged,
+        runner_fault: unread.or(silenced),
         running,
         last_contact_s: runner.as_ref().and_then(|it| it.last_contact_at).map(|at| seconds(at, now)),
         runs: runs(state, running, runner.as_ref(), now),
         runner,
         waiting,
         waiting_fault,
-        disk: if state.root().exists() { disk::measure(state.root())? } else { Disk::default() },
+        disk,
     })
 }
 
-fn read(path: &Path) -> Option<Status> {
-    let found: Status = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
-    (found.facts.status_version == STATUS_VERSION).then_some(found)
+/// What the runner wrote last, if anything; else a code for why it cannot be read.
+fn read(path: &Path) -> Result<Option<Status>, &'static str> {
+    // Non-blocking, so that a FIFO in the file's place cannot hold the command.
+    let file = match OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path) {
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(|_| "unreadable")?,
+    };
+    if !file.metadata().is_ok_and(|found| found.is_file()) {
+        return Err("not_a_file");
+    }
+    let mut bytes = Vec::new();
+    file.take(STATUS_SIZE_LIMIT + 1).read_to_end(&mut bytes).map_err(|_| "unreadable")?;
+    if bytes.len() as u64 > STATUS_SIZE_LIMIT {
+        return Err("damaged");
+    }
+    let found: serde_json::Value = serde_json::from_slice(&bytes).map_err(|_| "damaged")?;
+    match found["status_version"].as_u64() {
+        Some(version) if version != u64::from(STATUS_VERSION) => Err("other_version"),
+        _ => serde_json::from_value(found).map(Some).map_err(|_| "damaged"),
+    }
 }
 
 fn judge(running: bool, shown: Option<&Status>, now: Time) -> State {
@@ -140,6 +174,14 @@ fn judge(running: bool, shown: Option<&Status>, now: Time) -> State {
             Phase::Serving => State::Serving,
             Phase::Stopping => State::Stopping,
         },
+    }
+}
+
+/// A full disk takes the runner's sign from it, so nothing follows from its silence; a restart would not help.
+fn doubted(judged: State, free_bytes: Option<u64>) -> (State, Option<&'static str>) {
+    match (judged, free_bytes) {
+        (State::Stuck, Some(free)) if free < NO_ROOM => (State::Unknown, Some("disk_full")),
+        _ => (judged, None),
     }
 }
 

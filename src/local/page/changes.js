@@ -4,26 +4,26 @@
 import * as api from "./api.js";
 import { apply, forget, putProjects, putRunner, putThreads, setLink, store } from "./store.js";
 
-/** How long one question waits for news. */
+// How long one question waits for news.
 const WAIT = 25_000;
-/** When an answer is overdue: the machine slept, or the line is dead without saying so. */
+// When an answer is overdue: the machine slept, or the line is dead without saying so.
 const OVERDUE = WAIT + 10_000;
-/** A hidden tab leaves the browser's few connections to the visible ones and looks now and then. */
+// A hidden tab leaves the browser's few connections to the visible ones and looks now and then.
 const HIDDEN_PAUSE = 15_000;
 const FIRST_RETRY = 250;
 const LAST_RETRY = 5_000;
-/** The runner falls silent without a change; its state is asked for. */
+// The runner falls silent without a change; its state is asked for.
 const RUNNER_EVERY = 30_000;
 
 const state = { wake: () => {}, abort: () => {} };
 
-/** Looks at once: the page is visible again, the network is back, the session is new. */
+// Looks at once: the page is visible again, the network is back, the session is new.
 export function lookNow() {
   state.abort();
   state.wake();
 }
 
-/** Follows the changes for as long as the page lives; `loaded` runs whenever everything was loaded. */
+// Follows the changes for as long as the page lives; `loaded` runs whenever everything was loaded.
 export async function follow(loaded) {
   document.addEventListener("visibilitychange", () => !document.hidden && lookNow());
   window.addEventListener("online", lookNow);
@@ -60,7 +60,7 @@ async function loadAll(loaded) {
   state.after = position.changes.at(-1)?.seq ?? position.oldest_seq;
 }
 
-/** Another server at the same address has other data: begin anew. */
+// Another server at the same address has other data: begin anew.
 async function sameServer() {
   const { instance_id: id } = await api.instance();
   if (id !== state.instance) location.reload();
@@ -92,7 +92,7 @@ async function afterFailure(error, failures) {
   await pause(most * (0.5 + Math.random() / 2));
 }
 
-/** Waits until then, or until `lookNow`. */
+// Waits until then, or until `lookNow`.
 function pause(time) {
   return new Promise((done) => {
     const timer = setTimeout(done, time);

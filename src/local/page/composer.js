@@ -1,7 +1,7 @@
 // Where messages are written. Every thread keeps its own draft and files; a draft survives a reload.
 
 import * as api from "./api.js";
-import { byId, note, set, setText } from "./dom.js";
+import { byId, keep, note, noted, set, setText } from "./dom.js";
 import { Attachments, takeFiles } from "./files.js";
 import { send } from "./outbox.js";
 import { on, putThread, runsOf, store } from "./store.js";
@@ -13,7 +13,7 @@ const hint = byId("hint");
 
 const place = { kept: new Map(), sending: false };
 
-/** `opened` is called with the thread that the first message of a new one made. */
+// `opened` is called with the thread that the first message of a new one made.
 export function startComposer(opened) {
   place.opened = opened;
   set(byId("composer"), { submit });
@@ -21,8 +21,7 @@ export function startComposer(opened) {
   set(byId("attach"), { click: () => picker.click() });
   set(picker, { change: () => take([...picker.files]), click: () => (picker.value = "") });
   takeFiles(byId("main"), field, take);
-  on("runs", refresh);
-  on("link", refresh);
+  on("runs link", refresh);
 }
 
 function key(event) {
@@ -32,22 +31,18 @@ function key(event) {
 }
 
 function typed() {
-  try {
-    sessionStorage.setItem(draftKey(), field.value);
-  } catch {
-    // A draft this long lives only as long as the page.
-  }
+  keep(draftKey(), field.value);
   fit();
 }
 
-/** The field and the button follow what is written. */
+// The field and the button follow what is written.
 function fit() {
   field.style.height = "auto";
   field.style.height = `${field.scrollHeight + 2}px`;
   refresh();
 }
 
-/** The composer now writes to this thread, or to a new one of the project. */
+// The composer now writes to this thread, or to a new one of the project.
 export function writeTo(channel, thread) {
   Object.assign(place, { channel, thread });
   const key = draftKey();
@@ -58,7 +53,7 @@ export function writeTo(channel, thread) {
   fit();
 }
 
-/** Puts a text back into the field. */
+// Puts a text back into the field.
 export function edit(text) {
   field.value = field.value === "" ? text : `${text}\n${field.value}`;
   typed();
@@ -112,15 +107,9 @@ async function submit(event) {
 async function newThread(channel) {
   place.sending = true;
   refresh();
-  try {
-    const made = await api.createThread(channel);
-    putThread(made);
-    return made.id;
-  } catch (error) {
-    note(error.message);
-    return undefined;
-  } finally {
-    place.sending = false;
-    refresh();
-  }
+  const made = await noted(api.createThread(channel));
+  place.sending = false;
+  refresh();
+  if (made) putThread(made);
+  return made?.id;
 }

@@ -3,19 +3,19 @@
 import { contentPath } from "./api.js";
 import { button, el, nameElement, plainName, set, setText } from "./dom.js";
 import { bytes } from "./format.js";
-import { previewKind, showPreview } from "./preview.js";
+import { downloadLink, previewKind, showPreview } from "./preview.js";
 import { Upload } from "./upload.js";
 
-/** A longer text that is pasted becomes a file: no browser edits so much without a long pause. */
+// A longer text that is pasted becomes a file: no browser edits so much without a long pause.
 const LONG_PASTE = 50_000;
 
-/** The files that a message will carry. `changed` is called when one came, went or became ready. */
+// The files that a message will carry. `changed` is called when one came, went or became ready.
 export class Attachments {
   constructor(channel, changed) {
     this.channel = channel;
     this.changed = changed;
     this.uploads = new Map();
-    this.element = el("ul", { class: "chips", "aria-label": "Files of the message" });
+    this.element = el("ul.chips", { label: "Files of the message" });
   }
 
   add(files) {
@@ -31,12 +31,12 @@ export class Attachments {
 
   chip(upload) {
     const label = `Remove ${plainName(upload.name)}`;
-    return el("li", { class: "chip" },
+    return el("li.chip",
       nameElement(upload.name),
-      el("span", { class: "quiet", text: bytes(upload.size) }),
-      el("progress", { max: upload.size || 1, value: 0, "aria-label": `Sending ${plainName(upload.name)}` }),
-      el("span", { class: "chip-problem", role: "status" }),
-      button("\u2715", () => this.remove(upload), { class: "plain", "aria-label": label, title: label }));
+      el("span.quiet", bytes(upload.size)),
+      el("progress", { max: upload.size || 1, value: 0, label: `Sending ${plainName(upload.name)}` }),
+      el("span.chip-problem", { role: "status" }),
+      button("\u2715", () => this.remove(upload), { class: "plain", label, title: label }));
   }
 
   draw(upload) {
@@ -60,12 +60,12 @@ export class Attachments {
     this.element.replaceChildren();
   }
 
-  /** The uploads in one of these states. */
+  // The uploads in one of these states.
   in(...states) {
     return [...this.uploads.keys()].filter((upload) => states.includes(upload.state));
   }
 
-  /** What the server said of the files that are there. */
+  // What the server said of the files that are there.
   get infos() {
     return this.in("ready").map((upload) => upload.file_info);
   }
@@ -81,17 +81,14 @@ export class Attachments {
 
 const pastedName = (file) => `pasted.${file.type.split("/")[1]?.replace(/[^a-z0-9]/g, "") || "bin"}`;
 
-/** Takes files dropped on `place` or pasted into `field`. */
+// Takes files dropped on `place` or pasted into `field`.
 export function takeFiles(place, field, taken) {
-  let depth = 0;
-  const shown = (change) => {
-    depth = Math.max(0, depth + change);
-    place.classList.toggle("dropping", depth > 0);
-  };
-  const acts = { dragenter: () => shown(1), dragleave: () => shown(-1), dragover: () => {} };
-  acts.drop = (event) => {
-    shown(-depth);
-    taken([...event.dataTransfer.files]);
+  const shown = (on) => place.classList.toggle("dropping", on);
+  const acts = {
+    dragenter: () => shown(true),
+    dragover: () => {},
+    dragleave: (event) => place.contains(event.relatedTarget) || shown(false),
+    drop: (event) => shown(false) || taken([...event.dataTransfer.files]),
   };
   for (const [name, act] of Object.entries(acts)) {
     place.addEventListener(name, (event) => {
@@ -110,21 +107,21 @@ export function takeFiles(place, field, taken) {
   });
 }
 
-/** The files of a message that came: what each is, a look at it, and a way to keep it. */
+// The files of a message that came: what each is, a look at it, and a way to keep it.
 export function fileList(files) {
-  return el("ul", { class: "files", "aria-label": "Files" }, files.map(fileItem));
+  return el("ul.files", { label: "Files" }, files.map(fileItem));
 }
 
 function fileItem(file) {
   const name = plainName(file.name);
   const kind = previewKind(file);
-  const look = kind && button("Look", () => showPreview(file), { "aria-label": `Look at ${name}` });
-  const keep = el("a", { class: "button", href: contentPath(file.file_id), download: file.name, "aria-label": `Download ${name}`, text: "Download" });
-  const head = el("div", { class: "file-head" }, el("span", { class: "file-kind", "aria-hidden": "true", text: ending(file.name) }),
-    el("span", { class: "file-name" }, nameElement(file.name), el("span", { class: "quiet", text: bytes(file.size_bytes) })), el("span", { class: "row" }, look, keep));
-  const picture = kind === "image" && button("", () => showPreview(file), { class: "thumb", "aria-label": `Look at ${name}` });
+  const look = kind && button("Look", () => showPreview(file), { label: `Look at ${name}` });
+  const keep = downloadLink(file, "Download", `Download ${name}`);
+  const head = el("div.file-head", el("span.file-kind", { "aria-hidden": "true" }, ending(file.name)),
+    el("span.file-name", nameElement(file.name), el("span.quiet", bytes(file.size_bytes))), el("span.row", look, keep));
+  const picture = kind === "image" && button("", () => showPreview(file), { class: "thumb", label: `Look at ${name}` });
   if (picture) picture.append(el("img", { src: contentPath(file.file_id), alt: "", loading: "lazy", decoding: "async" }));
-  return el("li", { class: "file" }, head, picture);
+  return el("li.file", head, picture);
 }
 
 const ending = (name) => (/\.([a-z0-9]{1,5})$/i.exec(name)?.[1] ?? "file").toLowerCase();

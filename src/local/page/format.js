@@ -1,16 +1,16 @@
 // Numbers, times and states in words.
 
-/** A size: `1536` is `1.5 KB`. */
+// A size: `1536` is `1.5 KB`.
 export function bytes(size) {
   const unit = Math.floor(Math.log10(Math.max(1, size)) / 3);
   const value = size / 1000 ** unit;
   return `${value < 10 && unit > 0 ? value.toFixed(1) : Math.round(value)} ${["B", "KB", "MB", "GB", "TB"][unit]}`;
 }
 
-/** A count that stays short: `12.3K`. */
+// A count that stays short: `12.3K`.
 export const count = (value) => new Intl.NumberFormat("en", { notation: "compact" }).format(value);
 
-/** Milliseconds as `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`. */
+// Milliseconds as `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`.
 export function duration(ms) {
   const seconds = Math.max(0, ms) / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
@@ -20,7 +20,7 @@ export function duration(ms) {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** The time of day, with the date when it is another day. */
+// The time of day, with the date when it is another day.
 export function clock(time) {
   const date = new Date(time);
   const hours = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
@@ -28,7 +28,7 @@ export function clock(time) {
   return today ? hours : `${date.toLocaleDateString([], { day: "numeric", month: "short" })}, ${hours}`;
 }
 
-/** Cost reports as one text; undefined when the cost is not known. */
+// Cost reports as one text; undefined when the cost is not known.
 export function money(reports) {
   if (!reports || reports.length === 0) return undefined;
   const sums = new Map();
@@ -36,16 +36,16 @@ export function money(reports) {
   return [...sums].map(([currency, micros]) => amount(currency, micros / 1e6)).join(" + ");
 }
 
-/** Small amounts keep the digits that tell them apart. */
+// Small amounts keep the digits that tell them apart.
 function amount(currency, value) {
   const digits = value !== 0 && value < 0.1 ? 4 : 2;
   return value.toLocaleString([], { style: "currency", currency, minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-/** `3 steps`, `1 step`. */
+// `3 steps`, `1 step`.
 export const plural = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
-/** Tokens of a run: from its cost when it has ended, from its numbers while it works. */
+// Tokens of a run: from its cost when it has ended, from its numbers while it works.
 export function tokens(run) {
   const sources = run.costs?.length ? run.costs : [run.document?.metrics ?? {}];
   const sum = (name) => sources.reduce((total, source) => total + (source[name] ?? 0), 0);
@@ -53,13 +53,13 @@ export function tokens(run) {
   return { ...found, all: found.fresh + found.cached + found.out };
 }
 
-/** The order of two texts. */
+// The order of two texts.
 export const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 
-/** Whether a run has ended. */
+// Whether a run has ended.
 export const ended = (run) => ["completed", "failed", "cancelled", "interrupted"].includes(run.state);
 
-/** How long a run or step took or has taken, milliseconds. */
+// How long a run or step took or has taken, milliseconds.
 export function spent(thing) {
   if (!thing.started_at) return 0;
   const end = thing.finished_at ? new Date(thing.finished_at).getTime() : Date.now();
@@ -76,7 +76,7 @@ const STATES = {
   interrupted: "Interrupted",
 };
 
-/** A run's state in a word. */
+// A run's state in a word.
 export const stateWord = (state) => STATES[state] ?? state;
 
 const REASONS = {
@@ -98,7 +98,7 @@ const REASONS = {
   runner_silent: "The runner was not heard of for too long. Look at its state.",
 };
 
-/** Why a run ended, in a sentence. */
+// Why a run ended, in a sentence.
 export const reasonSentence = (reason) => (reason ? (REASONS[reason] ?? `Reason: ${reason}.`) : "");
 
 const FOLLOWUPS = {
@@ -108,5 +108,5 @@ const FOLLOWUPS = {
   refused: "Waits for the next run",
 };
 
-/** What became of a follow-up. */
+// What became of a follow-up.
 export const followupWord = (state) => FOLLOWUPS[state] ?? "On its way to the agent";

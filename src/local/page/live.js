@@ -4,9 +4,9 @@ import { cancelRun } from "./api.js";
 import { button, el, note, set, setText } from "./dom.js";
 import { compare, count, duration, ended, money, plural, reasonSentence, spent, stateWord, tokens } from "./format.js";
 
-/** Most steps shown at once. */
+// Most steps shown at once.
 const STEPS_MAX = 200;
-/** Letters by which an excerpt is the answer. */
+// Letters by which an excerpt is the answer.
 const SAME = 80;
 const SIGNS = { queued: "\u25cb", running: "\u25cf", completed: "\u2713", failed: "\u2715", interrupted: "\u2715", cancelling: "\u25a0", cancelled: "\u25a0" };
 const KINDS = { tool_call: "", subagent: "Agent", background_job: "In the background", status: "" };
@@ -16,42 +16,42 @@ setInterval(() => ticking.forEach((box) => box.tick()), 1000);
 
 const stepsOf = (run) => Object.values(run.document?.steps ?? {}).sort((a, b) => compare(a.started_at, b.started_at));
 
-/** A run on the page. */
+// A run on the page.
 export class RunBox {
   constructor(run) {
     this.nodes = new Map();
     this.allSteps = false;
-    this.sign = el("span", { class: "sign", "aria-hidden": "true" });
-    this.state = el("span", { class: "run-state" });
-    this.model = el("span", { class: "quiet" });
-    this.time = el("span", { class: "quiet time" });
+    this.sign = el("span.sign", { "aria-hidden": "true" });
+    this.state = el("span.run-state");
+    this.model = el("span.quiet");
+    this.time = el("span.quiet.time");
     this.stop = button("Stop", () => this.askStop(), { class: "stop" });
-    this.line = el("p", { class: "status-line" });
-    this.why = el("p", { class: "why" });
-    this.excerpt = el("div", { class: "excerpt", dir: "auto", tabindex: "0", "aria-label": "Text so far" });
+    this.line = el("p.status-line");
+    this.why = el("p.why");
+    this.excerpt = el("div.excerpt", { dir: "auto", tabindex: "0", label: "Text so far" });
     this.summary = el("summary");
     this.more = button("", () => this.showAllSteps(), { class: "plain" });
-    this.list = el("ul", { class: "steps" });
-    this.frame = el("div", { class: "steps-frame", tabindex: "0", "aria-label": "Steps" }, this.more, this.list);
+    this.list = el("ul.steps");
+    this.frame = el("div.steps-frame", { tabindex: "0", label: "Steps" }, this.more, this.list);
     this.details = el("details", { open: !ended(run) }, this.summary, this.frame);
     this.context = el("meter", { min: 0, max: 100, low: 70, high: 90, optimum: 0 });
     this.contextText = el("span");
-    this.numbers = el("span", { class: "numbers" });
-    this.retries = el("p", { class: "retries" });
-    const head = el("header", {}, this.sign, this.state, this.model, this.time, this.stop);
-    const foot = el("footer", {}, el("label", { class: "context" }, this.contextText, this.context), this.numbers);
-    this.element = el("section", { class: "run" }, head, this.line, this.retries, this.excerpt, this.details, this.why, foot);
+    this.numbers = el("span.numbers");
+    this.retries = el("p.retries");
+    const head = el("header", this.sign, this.state, this.model, this.time, this.stop);
+    const foot = el("footer", el("label.context", this.contextText, this.context), this.numbers);
+    this.element = el("section.run", head, this.line, this.retries, this.excerpt, this.details, this.why, foot);
     this.update(run);
     requestAnimationFrame(() => [this.excerpt, this.frame].forEach(toEnd));
   }
 
-  /** Shows the run as it is now; `answer`: the newest text it gave to the thread. */
+  // Shows the run as it is now; `answer`: the newest text it gave to the thread.
   update(run, answer = "") {
     const over = ended(run);
     if (over && this.run && !ended(this.run)) this.details.open = run.state === "failed";
     this.run = run;
     const document = run.document ?? {};
-    set(this.element, { "data-state": run.state, "aria-label": `Run: ${stateWord(run.state)}` });
+    set(this.element, { "data-state": run.state, label: `Run: ${stateWord(run.state)}` });
     setText(this.sign, SIGNS[run.state]);
     setText(this.state, stateWord(run.state));
     setText(this.model, document.model);
@@ -66,7 +66,7 @@ export class RunBox {
     else ticking.add(this);
   }
 
-  /** The box has left the page. */
+  // The box has left the page.
   gone() {
     ticking.delete(this);
   }
@@ -76,7 +76,7 @@ export class RunBox {
     for (const { step, time } of this.nodes.values()) if (step.status === "running") setText(time, duration(spent(step)));
   }
 
-  /** Its place is kept from the start, so that nothing moves; what stands in the answer is not shown a second time. */
+  // Its place is kept from the start, so that nothing moves; what stands in the answer is not shown a second time.
   showExcerpt(text, answer, works) {
     const known = answer !== "" && answer.startsWith(text.slice(0, SAME));
     set(this.excerpt, { hidden: !works || known });
@@ -159,7 +159,7 @@ export class RunBox {
   }
 }
 
-/** Changes a place whose end stays in view, unless somebody scrolled away from it. */
+// Changes a place whose end stays in view, unless somebody scrolled away from it.
 function atEnd(place, change) {
   const end = place.scrollHeight - place.scrollTop - place.clientHeight < 30;
   change();
@@ -193,12 +193,13 @@ function summaryOf(steps) {
 }
 
 function stepNode() {
-  const sign = el("span", { class: "sign", "aria-hidden": "true" });
-  const word = el("span", { class: "unseen" });
-  const name = el("strong");
-  const title = el("span", { class: "step-title", dir: "auto" });
-  const time = el("span", { class: "time quiet" });
+  const parts = {
+    sign: el("span.sign", { "aria-hidden": "true" }),
+    word: el("span.unseen"),
+    name: el("strong"),
+    title: el("span.step-title", { dir: "auto" }),
+    time: el("span.time.quiet"),
+  };
   const children = el("ul");
-  const element = el("li", {}, el("div", { class: "step" }, sign, word, name, title, time), children);
-  return { element, sign, word, name, title, time, children };
+  return { ...parts, children, element: el("li", el("div.step", Object.values(parts)), children) };
 }

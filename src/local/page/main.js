@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { follow, lookNow } from "./changes.js";
 import { showCosts, threadCost } from "./chart.js";
 import { edit, focusComposer, startComposer, writeTo } from "./composer.js";
-import { byId, el, note, set, setText } from "./dom.js";
+import { byId, el, note, noted, set, setText } from "./dom.js";
 import { compare } from "./format.js";
 import { markShown, neighbour, startNav, titleOf } from "./nav.js";
 import { resume } from "./outbox.js";
@@ -13,19 +13,19 @@ import { busy, on, putThread, setLink, store, threadsOf } from "./store.js";
 import { openThread, startThread, stopWork } from "./thread.js";
 
 const banner = byId("banner");
-/** Is out of the page while its title is being changed. */
+// Is out of the page while its title is being changed.
 const heading = byId("title");
 const shown = {};
-/** Tells the other tabs that the session is new. */
+// Tells the other tabs that the session is new.
 const tabs = new BroadcastChannel("page");
 
-/** What stands behind the `#`: a secret on the first visit, else what is shown. */
+// What stands behind the `#`: a secret on the first visit, else what is shown.
 function route() {
   const [, kind, id] = /^#\/([tp])\/([0-9a-f-]{36})$/.exec(location.hash) ?? [];
   return { kind, id, secret: /^#([^/].{20,})/.exec(location.hash)?.[1] };
 }
 
-/** Trades the secret for the session and takes it out of the address. */
+// Trades the secret for the session and takes it out of the address.
 async function signIn(secret) {
   history.replaceState(null, "", shown.thread ? `#/t/${shown.thread}` : location.pathname);
   try {
@@ -33,14 +33,16 @@ async function signIn(secret) {
     tabs.postMessage("session");
     lookNow();
   } catch (error) {
-    if (error.status === 401) setLink("expired");
-    else setTimeout(() => signIn(secret), 1000);
+    if (api.passing(error)) return setTimeout(() => signIn(secret), 1000);
+    setLink("expired");
+    note("This address is not the newest. Copy it anew from the terminal.");
   }
 }
 
 async function show() {
   const { kind, id, secret } = route();
   if (secret) return signIn(secret);
+  shown.endRename?.();
   const thread = kind === "t" ? id : undefined;
   const same = thread === shown.thread && (!thread || store.messages.get(thread)?.loaded);
   shown.thread = thread;
@@ -58,7 +60,7 @@ async function show() {
   drawHead();
 }
 
-/** Without an address the newest thread is shown. */
+// Without an address the newest thread is shown.
 function firstAddress() {
   if (route().kind) return;
   const newest = [...store.projects.keys()].flatMap(threadsOf).sort((a, b) => compare(b.updated_at, a.updated_at))[0];
@@ -94,27 +96,29 @@ function drawLink(link) {
   drawHead();
 }
 
-/** The title becomes a field where it stands. */
+// The title becomes a field where it stands.
 function rename() {
   const thread = store.threads.get(shown.thread);
   if (!thread) return;
-  let over = false;
-  const end = async (keep) => {
-    if (over) return;
-    over = true;
+  const end = async (keep = true) => {
+    if (!shown.endRename) return;
+    shown.endRename = undefined;
     field.replaceWith(heading);
     byId("rename").focus();
     const title = field.value.trim();
     if (!keep || title === "" || title === thread.title) return;
-    try {
-      const known = store.threads.get(thread.id);
-      putThread({ ...known, ...(await api.setTitle(known, title)) });
-    } catch (error) {
-      note(error.message);
-    }
+    const known = store.threads.get(thread.id);
+    const renamed = await noted(api.setTitle(known, title));
+    if (renamed) putThread({ ...known, ...renamed });
   };
-  const keydown = ({ key }) => (key === "Enter" || key === "Escape") && end(key === "Enter");
-  const field = el("input", { value: thread.title, maxlength: 200, "aria-label": "Title of the thread", keydown, blur: () => end(true) });
+  const keydown = (event) => {
+    if (event.key !== "Enter" && event.key !== "Escape") return;
+    // Else the Enter key would press the button that is focused now.
+    event.preventDefault();
+    end(event.key === "Enter");
+  };
+  const field = el("input", { value: thread.title, maxlength: 200, label: "Title of the thread", keydown, blur: () => end() });
+  shown.endRename = end;
   heading.replaceWith(field);
   field.focus();
   field.select();
@@ -154,7 +158,7 @@ function start() {
   startThread(edit);
   startComposer((thread) => (location.hash = `#/t/${thread}`));
   on("link", drawLink);
-  for (const topic of ["threads", "projects", "runs"]) on(topic, drawHead);
+  on("threads projects runs", drawHead);
   const clicks = { rename, cost: KEYS.KeyC, write: () => showProject(shown.channel), keys: showKeys, skip: focusComposer };
   for (const [id, click] of Object.entries(clicks)) set(byId(id), { click });
   set(byId("paste-address"), { submit: pasteAddress });

@@ -4,32 +4,28 @@ import { button, el, nameElement, note, plainName, set, setText } from "./dom.js
 import { fileList } from "./files.js";
 import { clock, followupWord, plural } from "./format.js";
 
-/** Longer messages are folded: letters and lines. */
+// Longer messages are folded: letters and lines.
 const LONG_LETTERS = 4000;
 const LONG_LINES = 60;
 
-/** The only place where a text becomes markup: the server's own rendering, which holds known tags only. */
-const policy = window.trustedTypes?.createPolicy("message", { createHTML: (html) => html }) ?? { createHTML: (html) => html };
+// The only place where a text becomes markup: the server's own rendering, which holds known tags only.
+const rules = { createHTML: (html) => html };
+const policy = window.trustedTypes?.createPolicy("message", rules) ?? rules;
 
-/** A message of the thread. */
+// A message of the thread.
 export function messageElement(message) {
   const own = message.author.kind === "person";
-  const head = el("header", {}, nameElement(message.author.display_name, "strong"),
-    el("time", { datetime: message.created_at, text: clock(message.created_at) }),
-    el("span", { class: "followup", hidden: !message.followup_id, text: followupWord() }));
-  return el("article", { class: own ? "message own" : "message" }, head, message.content_md && content(message),
+  const head = el("header", nameElement(message.author.display_name, "strong"),
+    el("time", { datetime: message.created_at }, clock(message.created_at)),
+    el("span.followup", { hidden: !message.followup_id }, followupWord()));
+  return el(own ? "article.message.own" : "article.message", head, message.content_md && content(message),
     message.attachments.length > 0 && fileList(message.attachments));
-}
-
-/** Shows what became of a follow-up. */
-export function showFollowup(element, state) {
-  set(element.querySelector(".followup"), { "data-state": state, text: followupWord(state) });
 }
 
 function content(message) {
   const template = document.createElement("template");
   template.innerHTML = policy.createHTML(message.content_html);
-  const body = el("div", { class: "content", dir: "auto" }, template.content);
+  const body = el("div.content", { dir: "auto" }, template.content);
   for (const block of body.querySelectorAll("pre")) addCopy(block);
   const lines = message.content_md.split("\n").length;
   if (message.content_md.length <= LONG_LETTERS && lines <= LONG_LINES) return [body];
@@ -46,7 +42,7 @@ function addCopy(block) {
       note("The browser does not let the page copy. Select the text and copy it by hand.");
     }
   }, { class: "copy" });
-  const frame = el("div", { class: "code" }, el("div", { class: "code-head" }, el("span", { text: block.dataset.language }), copy));
+  const frame = el("div.code", el("div.code-head", el("span", block.dataset.language), copy));
   block.replaceWith(frame);
   set(block, { tabindex: "0" });
   frame.append(block);
@@ -63,13 +59,13 @@ function fold(body, lines) {
   return [body, unfold];
 }
 
-/** A message of this page that the server does not show yet. */
+// A message of this page that the server does not show yet.
 export function pendingElement(entry, again, edit) {
   const { problem, waiting, files, message } = entry;
   const text = problem ? "Not sent" : waiting ? "Is sent when the server is back" : "Sending";
-  const head = el("header", {}, el("strong", { text: "You" }), el("span", { class: "followup", "data-state": problem ? "refused" : "sent", text }));
-  return el("article", { class: "message own pending" }, head,
-    el("div", { class: "content plain-text", dir: "auto", text: message.content_md.slice(0, LONG_LETTERS) }),
-    files.length > 0 && el("p", { class: "quiet", text: files.map((file) => plainName(file.name)).join(", ") }),
-    problem && [el("p", { class: "problem", role: "alert", text: problem }), el("div", { class: "row" }, button("Try again", again), button("Edit", edit))]);
+  const head = el("header", el("strong", "You"), el("span.followup", { "data-state": problem ? "refused" : "sent" }, text));
+  return el("article.message.own.pending", head,
+    el("div.content.plain-text", { dir: "auto" }, message.content_md.slice(0, LONG_LETTERS)),
+    files.length > 0 && el("p.quiet", files.map((file) => plainName(file.name)).join(", ")),
+    problem && [el("p.problem", { role: "alert" }, problem), el("div.row", button("Try again", again), button("Edit", edit))]);
 }

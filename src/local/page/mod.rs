@@ -71,7 +71,7 @@ mod tests {
 
     /// Most bytes of the whole page as it travels, and as it is read: what loads at once also on a slow machine.
     const MAX_PACKED: usize = 50_000;
-    const MAX_BYTES: usize = 100 * 1024;
+    const MAX_BYTES: usize = 100_000;
     /// Longest part, lines: what a person reads in one sitting.
     const MAX_LINES: usize = 500;
 

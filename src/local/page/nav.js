@@ -1,7 +1,7 @@
 // Projects with their threads, at the side; a drawer on a phone.
 
 import * as api from "./api.js";
-import { button, byId, el, note, plainName, set } from "./dom.js";
+import { button, byId, el, noted, plainName, set } from "./dom.js";
 import { clock } from "./format.js";
 import { showProject } from "./panels.js";
 import { busy, on, putThreads, store, threadsOf } from "./store.js";
@@ -13,20 +13,20 @@ const list = byId("projects");
 const shown = {};
 
 export function startNav() {
-  for (const topic of ["projects", "threads", "runs"]) on(topic, later);
+  on("projects threads runs", later);
   set(menu, { click: () => openDrawer(!nav.classList.contains("open")) });
   set(byId("shade"), { click: () => openDrawer(false) });
   set(nav, { keydown: (event) => event.key === "Escape" && openDrawer(false) });
 }
 
-/** Marks what is shown in the main part. */
+// Marks what is shown in the main part.
 export function markShown(channel, thread) {
   Object.assign(shown, { channel, thread });
   draw();
   openDrawer(false);
 }
 
-/** The address of the thread before (-1) or behind (1) the one shown. */
+// The address of the thread before (-1) or behind (1) the one shown.
 export function neighbour(step) {
   const all = [...store.projects.keys()].flatMap(threadsOf).map((thread) => thread.id);
   const next = all[all.indexOf(shown.thread) + step];
@@ -41,7 +41,7 @@ function openDrawer(open) {
   else if (was && nav.contains(document.activeElement)) menu.focus();
 }
 
-/** Many changes at once are drawn once. */
+// Many changes at once are drawn once.
 function later() {
   shown.timer ??= requestAnimationFrame(() => {
     shown.timer = undefined;
@@ -59,27 +59,21 @@ function section(project) {
   const channel = project.channel_id;
   const state = [project.ready ? "ready" : "not ready", project.workspace_write ? "writing on" : "writing off"].join(", ");
   const settings = button(state, () => showProject(channel), { class: "plain project-state", title: "Permissions and state",
-    "aria-label": `Settings of ${project.name}: ${state}`, "data-key": `s${channel}`, "data-ready": String(project.ready) });
-  const fresh = el("a", { class: "new", href: `#/p/${channel}`, "data-key": `p${channel}`, text: "+ New thread",
-    "aria-label": `New thread in ${project.name}`, "aria-current": !shown.thread && shown.channel === channel && "page" });
-  const threads = el("ul", {}, threadsOf(channel).map((thread) => el("li", {}, link(thread))));
-  const more = store.cursors.get(channel) && button("Older threads", () => loadMore(channel), { class: "plain" });
-  return el("section", { "aria-label": project.name }, el("header", {}, el("h2", {}, el("bdi", { text: project.name })), settings), fresh, threads, more);
+    label: `Settings of ${project.name}: ${state}`, "data-key": `s${channel}`, "data-ready": String(project.ready) });
+  const fresh = el("a.new", { href: `#/p/${channel}`, "data-key": `p${channel}`, label: `New thread in ${project.name}`,
+    "aria-current": !shown.thread && shown.channel === channel && "page" }, "+ New thread");
+  const threads = el("ul", threadsOf(channel).map((thread) => el("li", link(thread))));
+  const more = store.cursors.get(channel) && button("Older threads", () => noted(loadMore(channel)), { class: "plain" });
+  return el("section", { label: project.name }, el("header", el("h2", el("bdi", project.name)), settings), fresh, threads, more);
 }
 
 function link(thread) {
   const works = busy(thread);
-  return el("a", { href: `#/t/${thread.id}`, "data-key": thread.id, "aria-current": thread.id === shown.thread && "page", class: works && "working" }, el("bdi", { class: "title", text: titleOf(thread) }),
-    works ? el("span", { class: "quiet", text: "working" }) : el("time", { class: "quiet", datetime: thread.updated_at, text: clock(thread.updated_at) }));
+  return el(works ? "a.working" : "a", { href: `#/t/${thread.id}`, "data-key": thread.id, "aria-current": thread.id === shown.thread && "page" }, el("bdi.title", titleOf(thread)),
+    works ? el("span.quiet", "working") : el("time.quiet", { datetime: thread.updated_at }, clock(thread.updated_at)));
 }
 
-/** A thread's title; one without is named by its beginning. */
+// A thread's title; one without is named by its beginning.
 export const titleOf = (thread) => (thread ? plainName(thread.title) || `Thread of ${clock(thread.created_at)}` : "New thread");
 
-async function loadMore(channel) {
-  try {
-    putThreads(channel, await api.threads(channel, store.cursors.get(channel)));
-  } catch (error) {
-    note(error.message);
-  }
-}
+const loadMore = async (channel) => putThreads(channel, await api.threads(channel, store.cursors.get(channel)));

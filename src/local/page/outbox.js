@@ -2,6 +2,7 @@
 // reload. They wait here while the server is away.
 
 import * as api from "./api.js";
+import { keep } from "./dom.js";
 import { on, store } from "./store.js";
 
 const KEY = "outbox";
@@ -11,13 +12,13 @@ const LAST_RETRY = 5_000;
 const entries = read();
 const listeners = [];
 
-/** Calls `listener` with the thread whose waiting messages changed. */
+// Calls `listener` with the thread whose waiting messages changed.
 export const onOutbox = (listener) => listeners.push(listener);
 
-/** The messages of a thread that the server does not show yet. */
+// The messages of a thread that the server does not show yet.
 export const waitingIn = (thread) => entries.filter((entry) => entry.thread === thread);
 
-/** Sends a message; it is kept until the server shows it. `files` are what the server said of its files. */
+// Sends a message; it is kept until the server shows it. `files` are what the server said of its files.
 export function send(thread, text, files) {
   const message = { client_msg_id: api.uuid7(), content_md: text };
   if (files.length > 0) message.attachment_file_ids = files.map((file) => file.file_id);
@@ -27,17 +28,17 @@ export function send(thread, text, files) {
   deliver(entry);
 }
 
-/** Takes a message back. */
+// Takes a message back.
 export function drop(entry) {
   const at = entries.indexOf(entry);
   if (at >= 0) entries.splice(at, 1);
   changed(entry);
 }
 
-/** Sends what an earlier visit left. */
+// Sends what an earlier visit left.
 export const resume = () => entries.filter((entry) => !entry.problem).forEach(deliver);
 
-/** Tries until the message is there or refused. */
+// Tries until the message is there or refused.
 export async function deliver(entry) {
   entry.problem = tooLong(entry);
   if (entry.problem) return changed(entry);
@@ -66,7 +67,7 @@ function tooLong(entry) {
   return size > most ? `The message is too long (${size} bytes, at most ${most}). Send it as a file.` : undefined;
 }
 
-/** Goes when the server's own copy is on the page, so that nothing shows twice or not at all. */
+// Goes when the server's own copy is on the page, so that nothing shows twice or not at all.
 function settle(entry) {
   if (entry.posted && store.messages.get(entry.thread)?.byId.has(entry.posted)) drop(entry);
 }
@@ -74,11 +75,7 @@ function settle(entry) {
 on("messages", ({ thread }) => waitingIn(thread).forEach(settle));
 
 function changed(entry) {
-  try {
-    sessionStorage.setItem(KEY, JSON.stringify(entries));
-  } catch {
-    // Too large to be kept; it is still sent.
-  }
+  keep(KEY, JSON.stringify(entries));
   listeners.forEach((listener) => listener(entry.thread));
 }
 

@@ -5,7 +5,7 @@ import { button, byId, dialog, el, note, set, setText } from "./dom.js";
 import { duration } from "./format.js";
 import { on, putProject, store } from "./store.js";
 
-/** The version of Claude Code that this program was made with; a test compares it with the runner's own. */
+// The version of Claude Code that this program was made with; a test compares it with the runner's own.
 const PINNED_RUNTIME = "2.1.332";
 
 const REASONS = {
@@ -28,8 +28,7 @@ const pill = byId("runner");
 
 export function startPanels() {
   set(pill, { click: showRunner });
-  on("runner", drawPill);
-  on("link", drawPill);
+  on("runner link", drawPill);
 }
 
 function runnerWord() {
@@ -46,7 +45,7 @@ function drawPill() {
   setText(pill.lastElementChild, word);
 }
 
-/** How the runner is. */
+// How the runner is.
 export function showRunner() {
   const { body, box } = dialog("Runner");
   const stop = on("runner", () => drawRunner(body));
@@ -58,9 +57,9 @@ function drawRunner(body) {
   const state = store.runner;
   const beat = state?.heartbeat;
   const [, word] = runnerWord();
-  const parts = [el("p", { class: "lead", text: `${word}.` })];
-  if (!beat) parts.push(el("p", { text: "No runner has reported yet. Messages wait until one does." }));
-  else if (!state.reachable) parts.push(el("p", { text: "It does not report any more. Messages wait; start the runner again." }));
+  const parts = [el("p.lead", `${word}.`)];
+  if (!beat) parts.push(el("p", "No runner has reported yet. Messages wait until one does."));
+  else if (!state.reachable) parts.push(el("p", "It does not report any more. Messages wait; start the runner again."));
   for (const reason of beat?.details.degraded_reasons ?? []) parts.push(reasonElement(reason));
   if (beat) parts.push(facts(state, beat), readiness(beat));
   body.replaceChildren(...parts);
@@ -68,7 +67,7 @@ function drawRunner(body) {
 
 function reasonElement(reason) {
   const [what, todo] = REASONS[reason] ?? [`Reason: ${reason}.`, "The runner's log says more."];
-  return el("p", { class: "reason" }, el("strong", { text: what }), ` ${todo}`);
+  return el("p.reason", el("strong", what), ` ${todo}`);
 }
 
 function facts(state, beat) {
@@ -90,18 +89,18 @@ function readiness(beat) {
     const ready = beat.project_readiness.find((row) => row.channel_id === project.channel_id)?.ready;
     return [project.name, ready ? "ready" : "not ready: its directory is missing, or it is no Git working tree"];
   });
-  return el("div", {}, el("h3", { text: "Projects" }), list(rows));
+  return el("div", el("h3", "Projects"), list(rows));
 }
 
-const list = (rows) => el("dl", {}, rows.flatMap(([name, value]) => [el("dt", { text: name }), el("dd", { text: value })]));
+const list = (rows) => el("dl", rows.flatMap(([name, value]) => [el("dt", name), el("dd", value)]));
 
-/** Permissions of a project. */
+// Permissions of a project.
 export function showProject(channel) {
   const { body, box } = dialog(`Project ${store.projects.get(channel)?.name ?? ""}`);
   box.addEventListener("close", on("projects", draw));
   const write = toggle("Turns may change files of the project", "Off: answers and result files come all the same, the project stays as it is.", "workspace_write");
   const trust = toggle("Use the project's own settings", "Its hooks, tools and instructions for Claude Code are loaded. Only for projects you trust.", "trust_project_settings");
-  const revision = el("p", { class: "quiet", id: "revision" });
+  const revision = el("p.quiet", { id: "revision" });
   const ready = el("p");
   body.append(ready, write.element, trust.element, revision);
   draw();
@@ -117,7 +116,7 @@ export function showProject(channel) {
 
   function toggle(name, about, member) {
     const knob = el("input", { type: "checkbox", role: "switch", change: () => change(knob, member) });
-    const element = el("label", { class: "switch" }, knob, el("strong", { text: name }), el("span", { class: "quiet", text: about }));
+    const element = el("label.switch", knob, el("strong", name), el("span.quiet", about));
     return { element, show: (on) => (knob.checked = on) };
   }
 
@@ -136,7 +135,7 @@ export function showProject(channel) {
   }
 }
 
-/** Every key of the page. */
+// Every key of the page.
 export function showKeys() {
   const keys = {
     Enter: "send the message",

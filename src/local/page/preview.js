@@ -5,32 +5,36 @@ import { dialog, el, plainName } from "./dom.js";
 import { bytes } from "./format.js";
 
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/** Most bytes of a text that are loaded for a look. */
+// Most bytes of a text that are loaded for a look.
 const TEXT_MAX = 256 * 1024;
 const ROWS_MAX = 201;
 const COLUMNS_MAX = 50;
 
-/** How a file can be looked at, if it can. */
+// How a file can be looked at, if it can.
 export function previewKind(file) {
   if (PICTURES.includes(file.mime_type)) return "image";
   if (file.mime_type !== "text/plain") return undefined;
   return /\.(csv|tsv)$/i.test(file.name) ? "table" : "text";
 }
 
-/** Shows a file in a dialog. */
+// A link that keeps a file.
+export const downloadLink = (file, text, label = text) =>
+  el("a.button", { href: contentPath(file.file_id), download: file.name, label }, text);
+
+// Shows a file in a dialog.
 export async function showPreview(file) {
   const name = plainName(file.name);
-  const { body } = dialog(name, el("p", { class: "quiet", text: "Loading" }));
-  const keep = el("p", {}, el("a", { class: "button", href: contentPath(file.file_id), download: file.name, text: `Download (${bytes(file.size_bytes)})` }));
+  const { body } = dialog(name, el("p.quiet", "Loading"));
+  const keep = el("p", downloadLink(file, `Download (${bytes(file.size_bytes)})`));
   const kind = previewKind(file);
   try {
-    if (kind === "image") return body.replaceChildren(el("img", { class: "picture", src: contentPath(file.file_id), alt: name }), keep);
+    if (kind === "image") return body.replaceChildren(el("img.picture", { src: contentPath(file.file_id), alt: name }), keep);
     const { text, cut } = await start(file);
-    const content = kind === "table" ? table(text, separator(text)) : el("pre", { class: "text", dir: "auto", tabindex: "0", text });
-    const more = cut && el("p", { class: "quiet", text: `Only the first ${bytes(TEXT_MAX)} are shown.` });
+    const content = kind === "table" ? table(text, separator(text)) : el("pre.text", { dir: "auto", tabindex: "0" }, text);
+    const more = cut && el("p.quiet", `Only the first ${bytes(TEXT_MAX)} are shown.`);
     body.replaceChildren(...[content, more, keep].filter(Boolean));
   } catch {
-    body.replaceChildren(el("p", { text: "The file cannot be loaded at the moment." }), keep);
+    body.replaceChildren(el("p", "The file cannot be loaded at the moment."), keep);
   }
 }
 
@@ -43,19 +47,19 @@ async function start(file) {
 function table(text, mark) {
   const rows = csv(text, mark);
   const cell = (text, tag) => el(tag, { text, dir: "auto", class: /^\s*-?[\d.,]+\s*$/.test(text) && "right" });
-  const line = (row, index) => el("tr", {}, row.slice(0, COLUMNS_MAX).map((text) => cell(text, index === 0 ? "th" : "td")));
+  const line = (row, index) => el("tr", row.slice(0, COLUMNS_MAX).map((text) => cell(text, index === 0 ? "th" : "td")));
   const rest = rows.length - ROWS_MAX;
-  return el("div", { class: "table", tabindex: "0" }, el("table", {}, rows.slice(0, ROWS_MAX).map(line)),
-    rest > 0 && el("p", { class: "quiet", text: `${rest} more rows` }));
+  return el("div.table", { tabindex: "0" }, el("table", rows.slice(0, ROWS_MAX).map(line)),
+    rest > 0 && el("p.quiet", `${rest} more rows`));
 }
 
-/** The separator that the first line has most of. */
+// The separator that the first line has most of.
 function separator(text) {
   const [line] = text.split("\n", 1);
   return [",", ";", "\t"].sort((a, b) => line.split(b).length - line.split(a).length)[0];
 }
 
-/** Rows of cells (RFC 4180). */
+// Rows of cells (RFC 4180).
 function csv(text, mark) {
   const rows = [[]];
   const cell = new RegExp(`(?:"((?:[^"]|"")*)"|([^${mark}\\r\\n]*))(${mark}|\\r?\\n|$)`, "g");

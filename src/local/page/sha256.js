@@ -1,18 +1,18 @@
 // SHA-256 of a file that need not fit into memory (FIPS 180-4); the browser's own function takes only whole buffers.
 
-/** Up to this size the browser's own, faster function is used, bytes. */
+// Up to this size the browser's own, faster function is used, bytes.
 const WHOLE_MAX = 64 * 1024 * 1024;
-/** How much of a larger file is in memory at once, bytes; a multiple of the block. */
+// How much of a larger file is in memory at once, bytes; a multiple of the block.
 const PIECE = 4 * 1024 * 1024;
 const BLOCK = 64;
 
-/** The first 32 bits behind the point of a root of the first primes. */
+// The first 32 bits behind the point of a root of the first primes.
 const primes = [];
 for (let n = 2; primes.length < 64; n += 1) if (primes.every((prime) => n % prime !== 0)) primes.push(n);
 const roots = (list, root) => list.map((prime) => (prime ** (1 / root) * 2 ** 32) | 0);
 const ROUNDS = roots(primes, 3);
 
-/** The digest of a file in hex. `signal` ends the work. */
+// The digest of a file in hex. `signal` ends the work.
 export async function fileDigest(file, signal, wholeMax = WHOLE_MAX) {
   if (file.size <= wholeMax) return hex(await digest(await file.arrayBuffer()));
   const state = Int32Array.from(roots(primes.slice(0, 8), 2));
@@ -27,15 +27,15 @@ export async function fileDigest(file, signal, wholeMax = WHOLE_MAX) {
   return hex(new Uint8Array(out.buffer));
 }
 
-/** The digest of a buffer. */
+// The digest of a buffer.
 export const digest = async (buffer) => new Uint8Array(await crypto.subtle.digest("SHA-256", buffer));
 
 const hex = (bytes) => [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** Bytes in base64. */
+// Bytes in base64.
 export const base64 = (bytes) => btoa(String.fromCharCode(...bytes));
 
-/** The last piece, one bit, zeros, and the length of the whole in bits. */
+// The last piece, one bit, zeros, and the length of the whole in bits.
 function padded(bytes, size) {
   const all = new Uint8Array(Math.ceil((bytes.length + 9) / BLOCK) * BLOCK);
   all.set(bytes);

@@ -8,28 +8,28 @@ const RANKS = { queued: 0, running: 1, cancelling: 2, completed: 3, failed: 3, c
 export const store = {
   projects: new Map(),
   threads: new Map(),
-  /** Where the next page of a project's threads starts. */
+  // Where the next page of a project's threads starts.
   cursors: new Map(),
-  /** By thread: `{byId, more}`, the messages known and whether older ones exist. */
+  // By thread: `{byId, more}`, the messages known and whether older ones exist.
   messages: new Map(),
-  /** By thread: runs by id. */
+  // By thread: runs by id.
   runs: new Map(),
   runner: undefined,
-  /** The connection: `loading`, `live`, `behind`, `expired`. */
+  // The connection: `loading`, `live`, `behind`, `expired`.
   link: "loading",
 };
 
 const listeners = new Set();
 
-/** Calls `listener` with every piece of news of a topic, until the function that is given back is called. */
-export function on(topic, listener) {
-  const entry = { topic, listener };
+// Calls `listener` with every piece of news of these topics, until the function that is given back is called.
+export function on(topics, listener) {
+  const entry = { topics: topics.split(" "), listener };
   listeners.add(entry);
   return () => listeners.delete(entry);
 }
 
 function emit(topic, detail) {
-  for (const entry of listeners) if (entry.topic === topic) entry.listener(detail);
+  for (const { topics, listener } of listeners) if (topics.includes(topic)) listener(detail);
 }
 
 export function setLink(link) {
@@ -68,19 +68,19 @@ function keepThread(thread) {
   store.threads.set(thread.id, { ...thread, updated_at: later.updated_at });
 }
 
-/** The threads of a project, the newest first. */
+// The threads of a project, the newest first.
 export function threadsOf(channel) {
   const own = [...store.threads.values()].filter((thread) => thread.channel_id === channel);
   return own.sort((a, b) => compare(b.updated_at, a.updated_at) || compare(b.id, a.id));
 }
 
-/** From now on the messages of a thread are kept. */
+// From now on the messages of a thread are kept.
 export function beginMessages(thread) {
   if (!store.messages.has(thread)) store.messages.set(thread, { byId: new Map(), more: false, loaded: false });
   return store.messages.get(thread);
 }
 
-/** A page of messages: the newest of a thread, or those before the ones known. */
+// A page of messages: the newest of a thread, or those before the ones known.
 export function putMessages(thread, page) {
   const known = beginMessages(thread);
   const first = page.messages[0]?.seq ?? Infinity;
@@ -92,12 +92,12 @@ export function putMessages(thread, page) {
   emit("messages", { thread });
 }
 
-/** The messages known of a thread, in order. */
+// The messages known of a thread, in order.
 export function messagesOf(thread) {
   return [...(store.messages.get(thread)?.byId.values() ?? [])].sort((a, b) => a.seq - b.seq);
 }
 
-/** The position of the oldest message known of a thread. */
+// The position of the oldest message known of a thread.
 export const oldestSeq = (thread) => messagesOf(thread)[0]?.seq ?? Infinity;
 
 function putMessage(message, { thread_id: thread }) {
@@ -142,13 +142,13 @@ function putFollowup(followup, ids) {
   emit("runs", { thread: ids.thread_id, run, before: run });
 }
 
-/** The runs of a thread, oldest first. */
+// The runs of a thread, oldest first.
 export function runsOf(thread) {
   const own = [...(store.runs.get(thread)?.values() ?? [])];
   return own.sort((a, b) => compare(a.created_at, b.created_at) || compare(a.run_id, b.run_id));
 }
 
-/** Whether something works or waits in a thread. */
+// Whether something works or waits in a thread.
 export function busy(thread) {
   const runs = runsOf(thread.id);
   return runs.some((run) => !ended(run)) || (thread.active_run_id && !runs.some((run) => run.run_id === thread.active_run_id));
@@ -159,13 +159,13 @@ export function putRunner(state) {
   emit("runner");
 }
 
-/** One change of `pollChanges`; the same change twice is the same as once. */
+// One change of `pollChanges`; the same change twice is the same as once.
 export function apply({ type, ids, payload }) {
   const takers = { message: putMessage, thread: putThread, run: putRun, followup: putFollowup, project: putProject, runner: putRunner };
   takers[type]?.(payload, ids);
 }
 
-/** Forgets what came from the server, for loading it anew. */
+// Forgets what came from the server, for loading it anew.
 export function forget() {
   for (const map of [store.threads, store.cursors, store.messages, store.runs]) map.clear();
 }

@@ -1,16 +1,16 @@
 // A thread: messages and runs in their order, kept at the end while one reads there, older ones when one scrolls up.
 
 import * as api from "./api.js";
-import { announce, byId, el, note, set } from "./dom.js";
-import { ended, stateWord } from "./format.js";
+import { announce, byId, el, noted, set } from "./dom.js";
+import { ended, followupWord, stateWord } from "./format.js";
 import { RunBox } from "./live.js";
-import { messageElement, pendingElement, showFollowup } from "./message.js";
+import { messageElement, pendingElement } from "./message.js";
 import { deliver, drop, onOutbox, waitingIn } from "./outbox.js";
 import { beginMessages, messagesOf, oldestSeq, on, putMessages, putRuns, putThreads, runsOf, store } from "./store.js";
 
-/** So near to the end one reads there, pixels. */
+// So near to the end one reads there, pixels.
 const NEAR = 120;
-/** So near to the beginning older messages are loaded, pixels. */
+// So near to the beginning older messages are loaded, pixels.
 const EARLY = 400;
 
 const scroll = byId("scroll");
@@ -19,7 +19,7 @@ const older = byId("older");
 
 const view = { items: new Map(), boxes: new Map(), pinned: true, loading: false };
 
-/** `edit` gets the text of a message that was taken back. */
+// `edit` gets the text of a message that was taken back.
 export function startThread(edit) {
   view.edit = edit;
   on("messages", ({ thread, message, fresh }) => thread === view.thread && arrived(message, fresh));
@@ -34,7 +34,7 @@ export function startThread(edit) {
   [list, scroll].forEach((place) => sizes.observe(place));
 }
 
-/** Shows a thread; without one an empty place for a new one. */
+// Shows a thread; without one an empty place for a new one.
 export async function openThread(id) {
   view.boxes.forEach((box) => box.gone());
   Object.assign(view, { thread: id, items: new Map(), boxes: new Map(), pinned: true });
@@ -54,7 +54,7 @@ export async function openThread(id) {
   }
 }
 
-/** A thread beyond the first pages of the lists: the lists are read on until it shows. */
+// A thread beyond the first pages of the lists: the lists are read on until it shows.
 async function stranger(id) {
   for (const [channel, start] of [...store.cursors]) {
     for (let cursor = start; cursor && !store.threads.has(id); cursor = store.cursors.get(channel)) {
@@ -63,7 +63,7 @@ async function stranger(id) {
   }
 }
 
-/** Near the beginning the page before is loaded, as long as one stays there. */
+// Near the beginning the page before is loaded, as long as one stays there.
 function lookOlder() {
   if (scroll.scrollTop < EARLY) loadOlder();
 }
@@ -72,17 +72,14 @@ async function loadOlder() {
   const { thread } = view;
   if (!thread || view.loading || !store.messages.get(thread)?.more) return;
   view.loading = true;
-  try {
-    const page = await api.messages(thread, oldestSeq(thread), 100);
+  const page = await noted(api.messages(thread, oldestSeq(thread), 100));
+  if (page) {
     const fromEnd = scroll.scrollHeight - scroll.scrollTop;
     putMessages(thread, page);
     if (thread === view.thread) scroll.scrollTop = scroll.scrollHeight - fromEnd;
     queueMicrotask(lookOlder);
-  } catch (error) {
-    note(error.message);
-  } finally {
-    view.loading = false;
   }
+  view.loading = false;
 }
 
 function arrived(message, fresh) {
@@ -99,7 +96,7 @@ function ran(run, before) {
   showFollowups(run);
 }
 
-/** Puts everything in its order; what is there already stays the same element. */
+// Puts everything in its order; what is there already stays the same element.
 function draw() {
   const wanted = order();
   const gone = new Map(view.items);
@@ -108,7 +105,7 @@ function draw() {
     gone.delete(key);
     let item = view.items.get(key);
     if (!item) {
-      item = el("li", {}, make());
+      item = el("li", make());
       view.items.set(key, item);
     }
     if (item === at) at = at.nextElementSibling;
@@ -130,17 +127,12 @@ function draw() {
   lookOlder();
 }
 
-/** Messages by position; an ended run behind its last message, a living one at the end, then what is not sent yet. */
+// Messages by position; an ended run behind its last message, a living one at the end, then what is not sent yet.
 function order() {
   const messages = messagesOf(view.thread);
   const runs = runsOf(view.thread);
-  const behind = new Map();
-  const last = new Map();
-  for (const message of messages) if (message.run_id) last.set(message.run_id, message.message_id);
-  for (const run of runs.filter(ended)) {
-    const place = last.get(run.run_id);
-    if (place) behind.set(place, [...(behind.get(place) ?? []), run]);
-  }
+  const last = new Map(messages.map((message) => [message.run_id, message.message_id]));
+  const behind = Map.groupBy(runs.filter(ended), (run) => last.get(run.run_id));
   const wanted = [];
   for (const message of messages) {
     wanted.push({ key: message.message_id, make: () => messageElement(message) });
@@ -161,13 +153,13 @@ function takeBack(entry) {
 }
 
 function showFollowups(run) {
-  for (const followup of run.followups) {
-    const item = view.items.get(followup.message_id);
-    if (item) showFollowup(item, followup.state);
+  for (const { message_id: id, state } of run.followups) {
+    const mark = view.items.get(id)?.querySelector(".followup");
+    if (mark) set(mark, { "data-state": state, text: followupWord(state) });
   }
 }
 
-/** The newest text that a run gave to the thread. */
+// The newest text that a run gave to the thread.
 function answerOf(run) {
   const given = messagesOf(view.thread).filter((one) => one.run_id === run.run_id && one.author.kind === "agent");
   return given.at(-1)?.content_md ?? "";
@@ -175,8 +167,9 @@ function answerOf(run) {
 
 function boxEntry(run) {
   const make = () => {
-    view.boxes.set(run.run_id, new RunBox(run));
-    return view.boxes.get(run.run_id).element;
+    const box = new RunBox(run);
+    view.boxes.set(run.run_id, box);
+    return box.element;
   };
   return { key: run.run_id, make };
 }
@@ -187,7 +180,7 @@ function keepEnd() {
   if (view.pinned) scroll.scrollTop = scroll.scrollHeight;
 }
 
-/** Stops what works in the thread that is shown. */
+// Stops what works in the thread that is shown.
 export function stopWork() {
   const run = runsOf(view.thread).find((one) => !ended(one));
   if (run) view.boxes.get(run.run_id)?.askStop();

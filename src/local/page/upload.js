@@ -6,14 +6,14 @@ import { base64, digest, fileDigest } from "./sha256.js";
 const TRIES = 4;
 const PAUSE = 500;
 
-/** An upload. `changed` is called whenever something visible changed. States: `reading`, `sending`, `ready`, `failed`. */
+// An upload. `changed` is called whenever something visible changed. States: `reading`, `sending`, `ready`, `failed`.
 export class Upload {
   constructor(channel, file, name, changed) {
     Object.assign(this, { channel, file, name, changed, size: file.size, sent: 0, state: "reading", problem: "" });
     this.control = new AbortController();
   }
 
-  /** Sends the file; never throws. */
+  // Sends the file; never throws.
   async run() {
     try {
       await this.transfer();
@@ -24,7 +24,7 @@ export class Upload {
     }
   }
 
-  /** Ends it, wherever it is, and tells the server. */
+  // Ends it, wherever it is, and tells the server.
   async cancel() {
     this.control.abort();
     if (this.id && this.state !== "ready") await api.abortUpload(this.id).catch(() => {});
@@ -62,7 +62,7 @@ export class Upload {
   }
 }
 
-/** Repeats what may be better soon. */
+// Repeats what may be better soon.
 async function retried(work) {
   for (let attempt = 1; ; attempt += 1) {
     try {

@@ -10,6 +10,7 @@ use super::{Turn, read};
 use crate::run::Run;
 use crate::run::end::{Cause, End};
 use crate::run::turn::process;
+use crate::sys::fault::one_word;
 use crate::sys::process::{Signal, end_by_env};
 use crate::sys::wait::{self, Interest};
 
@@ -46,7 +47,7 @@ pub fn clear_away(run: &mut Run) {
     if let Some(live) = run.live.take()
         && let Err(fault) = live.end_group()
     {
-        log::error!("code=turn_not_cleared run={} error={}", run.run_id, fault.kind());
+        log::error!("code=turn_not_cleared run={} error={}", run.run_id, one_word(&fault));
     }
     if let Some(since) = run.leftovers_since.take() {
         let ended = end_by_env(&entry, since);
@@ -61,7 +62,7 @@ fn mark_signalled(run: &mut Run) {
     let marked = run.record.as_mut().map(|record| record.update(|record| record.signalled = true));
     if let Some(Err(fault)) = marked {
         // The stop must not fail for a full disk.
-        log::error!("code=state_file_failed run={} error={}", run.run_id, fault.kind());
+        log::error!("code=state_file_failed run={} error={}", run.run_id, one_word(&fault));
     }
 }
 

@@ -13,6 +13,7 @@ use crate::run::end::{Cause, End};
 use crate::run::record::TurnRecord;
 use crate::run::state_dir::ProcessFiles;
 use crate::run::{Run, RunSays};
+use crate::sys::fault::one_word;
 use crate::sys::pidfd::PidFd;
 use crate::sys::pipe::{self, PipeWriter};
 use crate::sys::private;
@@ -72,7 +73,7 @@ impl Live {
             pid_file: OwnedFd::from(pid_file(run, files)?),
         };
         let child = process::spawn(launch).map_err(|fault| {
-            log::error!("code=spawn_failed run={} error={}", run.run_id, fault.kind());
+            log::error!("code=spawn_failed run={} error={}", run.run_id, one_word(&fault));
             End::by(Cause::SpawnFailed)
         })?;
         let (pid, start_time) = (child.pid(), child.start_time());

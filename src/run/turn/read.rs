@@ -16,6 +16,7 @@ use crate::run::live_box::Sink;
 use crate::run::{Run, answer, followup};
 use crate::sdk::wire::Time;
 use crate::sdk::wire::run::FollowupState;
+use crate::sys::fault::one_word;
 
 /// What the person reads when the key or login was refused.
 const KEY_REFUSED: &str =
@@ -59,7 +60,7 @@ pub fn rest(run: &Run, turn: &mut Turn) {
             Ok(0) => return,
             Ok(_) => {}
             Err(fault) => {
-                log::warn!("code=stream_not_read run={} error={}", run.run_id, fault.kind());
+                log::warn!("code=stream_not_read run={} error={}", run.run_id, one_word(&fault));
                 return;
             }
         }

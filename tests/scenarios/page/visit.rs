@@ -31,6 +31,10 @@ fn a_wrong_secret_says_how_to_get_a_right_one() {
     visitor.browser.go(&format!("{}/#wrong-secret-that-is-long-enough", world.server.url()));
     visitor.sees("#banner", "The terminal shows a new address");
     assert_eq!(visitor.count("#projects section"), 0);
+    visitor.browser.run("document.querySelector('#notes').replaceChildren()", json!([]));
+    visitor.browser.types("#address", "something else from the clipboard");
+    visitor.browser.click("#paste-address button");
+    visitor.sees("#notes", "Copy it anew from the terminal");
     visitor.browser.types("#address", &world.server.page_address());
     visitor.browser.click("#paste-address button");
     visitor.is_live();

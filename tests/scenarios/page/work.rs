@@ -169,6 +169,30 @@ fn titles_and_permissions_are_changed_where_they_are_shown() {
     visitor.has_no_complaint();
 }
 
+#[test]
+fn a_title_being_changed_stays_with_its_thread_when_another_is_shown() {
+    let world = World::new();
+    let Some(visitor) = Visitor::at(&world, DESKTOP) else { return };
+    let titles = ["older", "newer"];
+    for title in titles {
+        visitor.browser.alt("n");
+        visitor.sees("h1", "New thread");
+        visitor.says(title);
+        visitor.sees(".run[data-state=completed]", "Done");
+        visitor.browser.click("#rename");
+        visitor.browser.types("#names input", &format!("{title}{ENTER}"));
+        visitor.sees("#projects .title", title);
+        visitor.browser.until("!document.querySelector('#names input')");
+    }
+    visitor.browser.click("#rename");
+    visitor.browser.types("#names input", "newest");
+    visitor.browser.run("location.hash = document.querySelectorAll('#projects li a')[1].hash", json!([]));
+    visitor.sees("h1", "older");
+    visitor.sees("#projects .title", "newest");
+    assert_eq!(visitor.count("#names input"), 0);
+    assert_eq!(visitor.texts("#projects .title"), ["newest", "older"]);
+}
+
 /// A file beyond what the browser digests at once goes through the page's own SHA-256, also around the edges of its
 /// blocks and pieces.
 #[test]

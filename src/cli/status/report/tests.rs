@@ -45,6 +45,20 @@ fn a_runner_is_judged_by_its_lock_and_its_own_sign() {
 }
 
 #[test]
+fn the_silence_of_a_runner_whose_disk_is_full_is_no_proof() {
+    let rows = [
+        (State::Stuck, Some(NO_ROOM - 1), (State::Unknown, Some("disk_full"))),
+        (State::Stuck, Some(NO_ROOM), (State::Stuck, None)),
+        (State::Stuck, None, (State::Stuck, None)),
+        (State::Serving, Some(0), (State::Serving, None)),
+        (State::NotRunning, Some(0), (State::NotRunning, None)),
+    ];
+    for (judged, free, expected) in rows {
+        assert_eq!(doubted(judged, free), expected, "{judged:?} {free:?}");
+    }
+}
+
+#[test]
 fn an_empty_a_damaged_and_a_newer_directory_are_told_without_changing_them() {
     let home = TempDir::new().unwrap();
     let state = StateDir::new(home.path());
@@ -59,13 +73,41 @@ fn an_empty_a_damaged_and_a_newer_directory_are_told_without_changing_them() {
     }
     let report = gather(&state).unwrap();
     assert!(report.runner.is_none() && report.runs.is_empty() && report.waiting_fault.is_some());
+    assert_eq!(report.runner_fault, Some("damaged"));
     assert!(damaged.exists(), "only the runner sets a damaged record aside");
     let mut newer = status(Phase::Serving, 0);
     newer.facts.status_version = STATUS_VERSION + 1;
     std::fs::write(state.status(), serde_json::to_vec(&newer).unwrap()).unwrap();
-    assert!(gather(&state).unwrap().runner.is_none());
+    let report = gather(&state).unwrap();
+    assert!(report.runner.is_none());
+    assert_eq!(report.runner_fault, Some("other_version"));
     let never = gather(&StateDir::new(&home.join("missing"))).unwrap();
     assert_eq!((never.state, never.disk), (State::NotRunning, Disk::default()));
+}
+
+#[test]
+fn a_status_file_that_cannot_be_read_is_told_from_one_that_is_not_there() {
+    let home = TempDir::new().unwrap();
+    let path = StateDir::new(home.path()).status();
+    assert_eq!(read(&path), Ok(None));
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert_eq!(read(&path), Err("not_a_file"));
+    std::fs::remove_file(&path).unwrap();
+    let good = serde_json::to_vec(&status(Phase::Serving, 0)).unwrap();
+    let long =
+        [good.clone(), vec![b' '; usize::try_from(STATUS_SIZE_LIMIT).unwrap()], b"x".to_vec()].concat();
+    let rows: [(&[u8], Option<&str>); 6] = [
+        (b"", Some("damaged")),
+        (b"{}", Some("damaged")),
+        (b"\xff", Some("damaged")),
+        (&good[..good.len() / 2], Some("damaged")),
+        (&long, Some("damaged")),
+        (&good, None),
+    ];
+    for (bytes, fault) in rows {
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(read(&path).err(), fault);
+    }
 }
 
 #[test]
