@@ -300,7 +300,7 @@ fn close(run: &mut Run) -> Result<(), End> {
             let _ = std::fs::remove_file(files.pid);
         }
         if let Err(fault) = record.remove() {
-            log::error!("code=record_not_removed run={} error={}", run.run_id, fault.kind());
+            log::error!("code=record_not_removed run={} error={:?}", run.run_id, fault.kind());
         }
     }
     run.locks.release();

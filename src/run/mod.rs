@@ -305,7 +305,7 @@ impl Run {
 
     /// The same for any other file below the state directory.
     fn end_of_file(&self, fault: &std::io::Error) -> End {
-        log::error!("code=state_file_failed run={} error={}", self.run_id, fault.kind());
+        log::error!("code=state_file_failed run={} error={:?}", self.run_id, fault.kind());
         End::by(Cause::StateFault)
     }
 }

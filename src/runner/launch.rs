@@ -122,7 +122,7 @@ impl Runner {
 
     /// The run stays in the inbox; the next end of a run, or the next look, tries again.
     fn not_launched(&mut self, run_id: Uuid, fault: &std::io::Error) {
-        log::error!("code=run_thread_refused run={run_id} error={}", fault.kind());
+        log::error!("code=run_thread_refused run={run_id} error={:?}", fault.kind());
     }
 
     pub(super) fn on_run(&mut self, run_id: Uuid, event: RunSays) {

@@ -83,7 +83,7 @@ impl Signs {
         let bytes = serde_json::to_vec(status).unwrap_or_default();
         let written = atomic_file::show(&self.file, &bytes);
         if let (Err(fault), false) = (&written, self.failed) {
-            log::warn!("code=status_not_written error={}", fault.kind());
+            log::warn!("code=status_not_written error={:?}", fault.kind());
         }
         self.failed = written.is_err();
     }

@@ -454,3 +454,18 @@ fn the_project_carries_its_own_licence() {
     assert_eq!(declared, "Apache-2.0");
     assert!(source::read("LICENSE").contains("Apache License"));
 }
+
+/// A log value ends at a space, and the words for a kind of system error have spaces: `no storage space` would be `no`.
+#[test]
+fn kinds_of_system_errors_are_logged_as_one_word() {
+    let mut found = Vec::new();
+    for path in source::rust_files(&["src"]) {
+        for call in source::read(&path).split("log::").skip(1) {
+            let call = call.split(';').next().unwrap_or_default();
+            if call.contains(".kind()") && call.contains("error={}") {
+                found.push(format!("{path}: {}", call.lines().next().unwrap_or_default()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}

@@ -46,7 +46,7 @@ pub fn clear_away(run: &mut Run) {
     if let Some(live) = run.live.take()
         && let Err(fault) = live.end_group()
     {
-        log::error!("code=turn_not_cleared run={} error={}", run.run_id, fault.kind());
+        log::error!("code=turn_not_cleared run={} error={:?}", run.run_id, fault.kind());
         run.locks.leave();
     }
     if let Some(since) = run.leftovers_since.take() {
@@ -62,7 +62,7 @@ fn mark_signalled(run: &mut Run) {
     let marked = run.record.as_mut().map(|record| record.update(|record| record.signalled = true));
     if let Some(Err(fault)) = marked {
         // The stop must not fail for a full disk.
-        log::error!("code=state_file_failed run={} error={}", run.run_id, fault.kind());
+        log::error!("code=state_file_failed run={} error={:?}", run.run_id, fault.kind());
     }
 }
 

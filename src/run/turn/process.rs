@@ -72,7 +72,7 @@ impl Live {
             pid_file: OwnedFd::from(pid_file(run, files)?),
         };
         let child = process::spawn(launch).map_err(|fault| {
-            log::error!("code=spawn_failed run={} error={}", run.run_id, fault.kind());
+            log::error!("code=spawn_failed run={} error={:?}", run.run_id, fault.kind());
             End::by(Cause::SpawnFailed)
         })?;
         let (pid, start_time) = (child.pid(), child.start_time());

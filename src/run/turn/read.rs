@@ -57,7 +57,7 @@ pub fn rest(run: &Run, turn: &mut Turn) {
     let goes_on = || begin.elapsed() < REST_TIME && !run.cancel.detached();
     let Turn { stream, usage, .. } = turn;
     if let Err(fault) = read_costs(&mut stream.reader, &mut stream.file, usage, goes_on) {
-        log::warn!("code=stream_not_read run={} error={}", run.run_id, fault.kind());
+        log::warn!("code=stream_not_read run={} error={:?}", run.run_id, fault.kind());
     }
 }
 
