@@ -17,14 +17,14 @@ pub const NAME_MAX_BYTES: usize = 255;
 /// The last component of an announced path without control, bidi, invisible and backtick characters, cut to
 /// [`NAME_MAX_BYTES`] between characters; empty when nothing is left.
 ///
-/// The name of an upload is made the same way. `mask` replaces every secret that the runner knows, before
-/// anything is cut.
+/// The name of an upload is made the same way. `mask` replaces every secret that the runner knows, before anything is
+/// cut, and once more without the characters that could keep one apart.
 pub fn display_name(path: &str, mask: &dyn Fn(&str) -> String) -> String {
     let masked = mask(path);
     let last = masked.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let clean: String =
         last.chars().filter(|character| !is_hidden(*character) && *character != '`').collect();
-    cut(&clean, NAME_MAX_BYTES).trim().to_owned()
+    cut(&mask(&clean), NAME_MAX_BYTES).trim().to_owned()
 }
 
 /// The answer's text with the notice below it.
@@ -127,6 +127,14 @@ mod tests {
     fn a_secret_is_masked_before_the_name_is_cut() {
         let mask = |text: &str| text.replace("s3cr/et", "[redacted]");
         assert_eq!(display_name("out/s3cr/et.txt", &mask), "[redacted].txt");
+    }
+
+    #[test]
+    fn characters_that_are_taken_out_hide_no_secret() {
+        let mask = |text: &str| text.replace("s3cret", "[redacted]");
+        for apart in ["\u{200b}", "\u{7}", "`", "\u{e0041}"] {
+            assert_eq!(display_name(&format!("out/s3{apart}cret.txt"), &mask), "[redacted].txt");
+        }
     }
 
     #[test]

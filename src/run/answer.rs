@@ -25,8 +25,7 @@ const NOT_TAKEN: &str = "The agent answered, but the chat server did not accept 
 /// # Errors
 /// The end that was asked for meanwhile, that the server decided, or a fault of the state directory.
 pub fn post(run: &mut Run, turn: &mut Turn, position: u32, text: &str) -> Result<(), End> {
-    let body = without_title(run, turn, position, text);
-    let masked = run.mask.apply(&body).into_owned();
+    let masked = without_title(run, turn, position, &run.mask.apply(text));
     let split = attach_lines::split(&masked);
     if let Some(known) = planned(run, position) {
         if known.sent {
@@ -46,13 +45,15 @@ pub fn post(run: &mut Run, turn: &mut Turn, position: u32, text: &str) -> Result
     }
 }
 
-/// The first answer of a new session may begin with a title, which is kept for the end of the run.
+/// The first answer of a new session may begin with a title, which is kept for the end of the run. `text` is masked,
+/// because a title is cut (R-19).
 fn without_title(run: &Run, turn: &mut Turn, position: u32, text: &str) -> String {
     let wanted = run.record.as_ref().is_some_and(|record| record.get().title_wanted);
     if position != 1 || !wanted {
         return text.to_owned();
     }
     let (title, rest) = title::split_title(text);
+    // Once more, because hidden characters went from it that could keep a secret apart.
     turn.title = title.map(|title| run.mask.apply(&title).into_owned());
     rest
 }

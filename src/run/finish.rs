@@ -8,6 +8,7 @@ use uuid::{Builder, Uuid, Variant, Version};
 
 use super::end::{Cause, End};
 use super::live_box::LiveBox;
+use super::mask::Mask;
 use super::record::{EndRecord, SentenceRecord};
 use super::turn::ladder;
 use super::{Outcome, Run, answer_files, deliver, followup};
@@ -36,11 +37,11 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The totals of a turn.
-    pub fn of(usage: &Usage, live_box: &LiveBox) -> Totals {
+    /// The totals of a turn; `mask` for the names of models, which the CLI gives.
+    pub fn of(usage: &Usage, live_box: &LiveBox, mask: &Mask) -> Totals {
         let report = |cost: crate::claude::usage::ModelCost| CostReport {
             provider: PROVIDER.into(),
-            model: cost.model,
+            model: mask.apply(&cost.model).into_owned(),
             tokens_in: cost.tokens.input,
             tokens_out: cost.tokens.output,
             tokens_cache_read: cost.tokens.cache_read,

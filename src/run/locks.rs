@@ -21,8 +21,16 @@ impl Locks {
         [&self.thread, &self.session].into_iter().flatten().map(AsFd::as_fd).collect()
     }
 
-    /// Lets go of both.
+    /// Lets go of both, for whatever outlives the turn too: a process that left the turn's group and environment must
+    /// not keep the thread from its next run.
     pub fn release(&mut self) {
+        let Locks { thread, session } = std::mem::take(self);
+        // Refused, the lock lasts as long as that process does.
+        [thread, session].into_iter().flatten().for_each(|lock| drop(lock.release()));
+    }
+
+    /// Leaves both to the turn's process, which could not be ended.
+    pub fn leave(&mut self) {
         *self = Locks::default();
     }
 

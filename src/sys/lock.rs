@@ -1,7 +1,8 @@
 //! A lock that lives as long as any process holds its descriptor.
 //!
-//! It is never unlocked: closing the last descriptor releases it, so a turn that inherited the descriptor
-//! keeps the lock when the runner dies (M2-34 note 11). Must not know what it guards.
+//! Closing a descriptor leaves it to whoever has another one, so a turn that inherited the descriptor keeps the lock
+//! when the runner dies (M2-34 note 11). Only [`FileLock::release`] takes it away from everybody. Must not know what
+//! it guards.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -39,6 +40,14 @@ impl FileLock {
             }
         }
         Err(io::Error::other("the lock file keeps being replaced"))
+    }
+
+    /// Unlocks for everybody who has the descriptor, also a process that outlives the turn it was started in.
+    ///
+    /// # Errors
+    /// The system's answer; the lock then lasts as long as the other descriptors.
+    pub fn release(self) -> io::Result<()> {
+        self.0.unlock()
     }
 }
 
@@ -145,6 +154,18 @@ mod tests {
         signal_group(child.pid(), Signal::SIGKILL).unwrap();
         child.reap().unwrap();
         assert!(free(&path));
+    }
+
+    #[test]
+    fn a_released_lock_is_free_whoever_has_its_descriptor() {
+        let home = TempDir::new().unwrap();
+        let path = home.join("thread.lock");
+        let lock = FileLock::try_acquire(&path).unwrap().unwrap();
+        let (child, _stdin) = launch_sh(home.path(), "read line", &[lock.as_fd()]);
+        lock.release().unwrap();
+        assert!(FileLock::try_acquire(&path).unwrap().is_some());
+        signal_group(child.pid(), Signal::SIGKILL).unwrap();
+        child.reap().unwrap();
     }
 
     #[test]

@@ -23,7 +23,7 @@ use excerpt::Excerpt;
 pub use replay::{Replay, replay};
 use steps::Steps;
 
-/// Longest `/model` and category of an error, characters; such a word is never longer.
+/// Longest name of a model, a tool or an error, characters; such a word is never longer.
 const WORD_MAX: usize = 100;
 
 /// Where the operations go.
@@ -153,10 +153,10 @@ impl LiveBox {
     }
 
     fn on_model(&mut self, model: Option<&str>, sink: &mut Sink<'_>) {
-        let Some(model) = model.map(|model| cut(model, WORD_MAX)) else { return };
-        if self.model.as_deref() != Some(model) {
-            self.model = Some(model.to_owned());
-            sink.document.set("/model", model.into());
+        let Some(model) = model.map(|model| word(model, sink)) else { return };
+        if self.model.as_ref() != Some(&model) {
+            sink.document.set("/model", model.as_str().into());
+            self.model = Some(model);
         }
     }
 
@@ -207,7 +207,7 @@ impl LiveBox {
             attempt: retry.attempt,
             max_retries: retry.max_retries,
             retry_delay_ms: retry.retry_delay_ms,
-            error: cut(&retry.error, WORD_MAX).to_owned(),
+            error: word(&retry.error, sink),
             error_status: retry.error_status,
         };
         sink.document.set("/metrics/api_retries", self.api_retries.into());
@@ -220,6 +220,11 @@ fn one_decimal(part: u64, whole: u64) -> f64 {
     // Exact enough: token counts are far below 2^53.
     let tenths = (part as f64 * 1000.0 / whole as f64).round();
     tenths / 10.0
+}
+
+/// A name that the CLI gives, masked before it is cut: it can come from a tool or a service.
+fn word(text: &str, sink: &Sink<'_>) -> String {
+    cut(&(sink.mask)(text), WORD_MAX).to_owned()
 }
 
 /// The first `limit` characters.

@@ -8,14 +8,13 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid, Variant, Version};
 
-use super::{Sink, cut};
+use super::{Sink, cut, word};
 use crate::claude::message::{Assistant, TaskEnded, TaskStarted, TaskStatus, ToolResults};
 use crate::sdk::wire::Time;
 use crate::sdk::wire::run::{RunStep, StepKind, StepStatus};
 
-/// Longest title and name of a step, characters: one line on a small screen or two.
+/// Longest title of a step, characters: one line on a small screen or two.
 const TITLE_MAX: usize = 200;
-const NAME_MAX: usize = 100;
 
 /// How far a step's beginning may lie behind the one before and still be moved behind it, milliseconds: lines of one
 /// moment, not a clock that was set back.
@@ -86,7 +85,7 @@ impl Steps {
             let step = RunStep {
                 id,
                 kind: StepKind::ToolCall,
-                name: cut(&tool.name, NAME_MAX).to_owned(),
+                name: word(&tool.name, sink),
                 title: title(&tool.subject, sink),
                 status: StepStatus::Running,
                 started_at: self.begins(at),
@@ -122,7 +121,7 @@ impl Steps {
         let step = RunStep {
             id: self.step_id("task", &task.task_id),
             kind,
-            name: cut(name.unwrap_or_default(), NAME_MAX).to_owned(),
+            name: word(name.unwrap_or_default(), sink),
             title: title(&task.description, sink),
             status: StepStatus::Running,
             started_at: self.begins(sink.now),

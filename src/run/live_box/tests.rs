@@ -137,6 +137,30 @@ fn the_title_of_a_step_is_one_masked_line() {
 }
 
 #[test]
+fn names_that_the_cli_gives_are_masked_before_they_are_cut() {
+    fn apply(text: &str) -> Cow<'_, str> {
+        Cow::Owned(text.replace("hunter2", "*"))
+    }
+    for (name, shown) in
+        [("a hunter2", "a *".to_owned()), (&format!("{}hunter2", "x".repeat(96)), "x".repeat(96) + "*")]
+    {
+        let task =
+            TaskStarted { task_type: Some(name.to_owned()), backgrounded: true, ..TaskStarted::default() };
+        let retry = ApiRetry { error: name.to_owned(), ..ApiRetry::default() };
+        let mut one = Followed::new();
+        let init = crate::claude::message::Init { model: Some(name.to_owned()), ..Default::default() };
+        one.masked(Message::Init(init), &apply).masked(calls("t", name, "", None), &apply);
+        one.masked(Message::TaskStarted(task), &apply).masked(Message::ApiRetry(retry), &apply);
+        assert_eq!(one.at("/model"), json!(shown));
+        assert_eq!(one.at("/metrics/last_api_retry")["error"], json!(shown));
+        let steps = [format!("background_job|{shown}||running"), format!("tool_call|{shown}||running")];
+        let mut found = one.steps();
+        found.sort();
+        assert_eq!(found, steps);
+    }
+}
+
+#[test]
 fn a_secret_over_the_end_of_a_title_is_masked_before_the_cut() {
     fn apply(text: &str) -> Cow<'_, str> {
         Cow::Owned(text.replace("secret-\nvalue", "*"))

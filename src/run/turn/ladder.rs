@@ -48,6 +48,7 @@ pub fn clear_away(run: &mut Run) {
         && let Err(fault) = live.end_group()
     {
         log::error!("code=turn_not_cleared run={} error={}", run.run_id, one_word(&fault));
+        run.locks.leave();
     }
     if let Some(since) = run.leftovers_since.take() {
         let ended = end_by_env(&entry, since);

@@ -207,7 +207,7 @@ pub fn settle(run: &mut Run, turn: &mut Turn, end: &End) -> Result<(), End> {
     }
     end_document(run, turn, end);
     run.shared.keep_context_windows(turn.usage.context_windows());
-    run.totals = Totals::of(&turn.usage, &turn.live_box);
+    run.totals = Totals::of(&turn.usage, &turn.live_box, &run.mask);
     if end.cause == Cause::Completed {
         run.title = turn.title.take();
     }

@@ -3,14 +3,15 @@
 //! A runner that takes a turn over reads the recording from its start, which gives the same effects again;
 //! each effect therefore asks the turn record whether it was done (R-27).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
 use super::{Turn, outcome, session, stdin};
 use crate::claude::message::{self, Message};
 use crate::claude::progress::{Effect, Fate};
-use crate::claude::stream::Line;
+use crate::claude::stream::{Line, LineReader};
+use crate::claude::usage::Usage;
 use crate::run::end::{Cause, End};
 use crate::run::live_box::Sink;
 use crate::run::{Run, answer, followup};
@@ -24,6 +25,10 @@ const KEY_REFUSED: &str =
 
 /// What the person reads when the CLI printed an endless line (R-25).
 const LINE_TOO_LONG: &str = "The turn printed more at once than is allowed here and was stopped.";
+
+/// Longest time the rest of an ended turn is read for its costs: hundreds of megabytes of ordinary lines. A turn that
+/// prints without end would otherwise hold a stopped run, its thread and its slot for as long as its output lasts.
+const REST_TIME: Duration = Duration::from_secs(3);
 
 /// Reads one piece of the stream and acts on its lines; `false` when there was nothing new.
 ///
@@ -46,23 +51,34 @@ pub fn read(run: &mut Run, turn: &mut Turn) -> Result<bool, End> {
     Ok(grew > 0)
 }
 
-/// Reads what is left of the stream of an ended process, for its costs only: nothing in it is acted on.
+/// Reads what is left of the stream of an ended process, for its costs only: nothing in it is acted on. What cannot be
+/// read in [`REST_TIME`] has no say in them (turn-paths "Stop": the costs known so far).
 pub fn rest(run: &Run, turn: &mut Turn) {
+    let begin = Instant::now();
+    let goes_on = || begin.elapsed() < REST_TIME && !run.cancel.detached();
+    let Turn { stream, usage, .. } = turn;
+    if let Err(fault) = read_costs(&mut stream.reader, &mut stream.file, usage, goes_on) {
+        log::warn!("code=stream_not_read run={} error={}", run.run_id, one_word(&fault));
+    }
+}
+
+/// Takes the costs out of a stream, piece by piece while `goes_on` says so.
+fn read_costs(
+    reader: &mut LineReader,
+    stream: &mut impl std::io::Read,
+    usage: &mut Usage,
+    goes_on: impl Fn() -> bool,
+) -> std::io::Result<()> {
     loop {
-        while let Some(line) = turn.stream.reader.next_line() {
+        while let Some(line) = reader.next_line() {
             if let Line::Record(record) = line
                 && let Some(message) = message::parse(record)
             {
-                turn.usage.on(&message);
+                usage.on(&message);
             }
         }
-        match turn.stream.reader.fill(&mut turn.stream.file) {
-            Ok(0) => return,
-            Ok(_) => {}
-            Err(fault) => {
-                log::warn!("code=stream_not_read run={} error={}", run.run_id, one_word(&fault));
-                return;
-            }
+        if !goes_on() || reader.fill(stream)? == 0 {
+            return Ok(());
         }
     }
 }
@@ -115,5 +131,51 @@ pub fn state_of(fate: Fate) -> FollowupState {
         Fate::Answered => FollowupState::Answered,
         Fate::Absorbed => FollowupState::Absorbed,
         Fate::Refused => FollowupState::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io::Read;
+
+    use super::*;
+
+    /// A stream without end: a result with costs, then noise.
+    struct Endless {
+        begin: &'static [u8],
+    }
+
+    impl Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            if !self.begin.is_empty() {
+                return self.begin.read(buffer);
+            }
+            buffer.fill(b'\n');
+            Ok(buffer.len())
+        }
+    }
+
+    const RESULT: &[u8] = br#"{"type":"result","subtype":"success","is_error":false,"model_usage_since_last_result":{"alpha":{"inputTokens":7,"costUSD":0.01}}}
+"#;
+
+    #[test]
+    fn what_is_left_of_an_endless_stream_is_not_read_to_its_end() {
+        let (mut reader, mut usage, pieces) = (LineReader::new(1024), Usage::new(), Cell::new(0));
+        let goes_on = || {
+            pieces.set(pieces.get() + 1);
+            pieces.get() <= 3
+        };
+        read_costs(&mut reader, &mut Endless { begin: RESULT }, &mut usage, goes_on).unwrap();
+        assert_eq!(pieces.get(), 4);
+        assert_eq!(usage.costs().unwrap()[0].amount_micros, 10_000, "what was read counts");
+    }
+
+    #[test]
+    fn what_is_left_of_a_short_stream_is_read_to_its_end() {
+        let (mut reader, mut usage) = (LineReader::new(1024), Usage::new());
+        let twice = [RESULT, RESULT].concat();
+        read_costs(&mut reader, &mut twice.as_slice(), &mut usage, || true).unwrap();
+        assert_eq!(usage.costs().unwrap()[0].amount_micros, 20_000);
     }
 }

@@ -1,6 +1,7 @@
 //! Waiting: for the thread, for a slot, and how that shows.
 
 use claude_code_runner::sdk::wire::run::RunState;
+use claude_code_runner::sys::process::{Signal, signal_group};
 use serde_json::json;
 
 use super::*;
@@ -146,4 +147,39 @@ fn a_stop_ends_the_wait_for_a_lock() {
     world.ends_as(*waiting, RunState::Cancelled, Some("owner_stop"));
     world.claude.release("go");
     world.ends_as(*first, RunState::Completed, None);
+}
+
+/// A process of a turn that left its group and its environment outlives the turn (README, "Not protected"); the locks
+/// that it inherited do not.
+#[test]
+fn a_process_that_outlives_its_turn_holds_no_lock() {
+    let world = World::new();
+    let stray = world.project().join("stray");
+    let shell = "/usr/bin/env -i /usr/bin/setsid /bin/sh -c 'echo $$ > stray; exec /bin/sleep 600' < /dev/null > /dev/null 2>&1 & \
+        until test -s stray; do sleep 0.01; done";
+    let first = json!([{"tool": {"name": "Bash", "input": {}, "do": [{"shell": shell}]}}, {"text": "one"}]);
+    world.claude.steps(first);
+    let (thread, run) = world.asks("one");
+    world.ends_as(run, RunState::Completed, None);
+    let pid: i32 = std::fs::read_to_string(stray).unwrap().trim().parse().unwrap();
+    assert!(process::group_alive(pid), "the test needs a process that lives on");
+    world.claude.answers("two");
+    let run = world.person.says(thread, "two").run_id.unwrap();
+    let found = eventually_or_kill(pid, || world.ends(run).state);
+    assert_eq!(
+        (found, world.answer_texts(thread)),
+        (RunState::Completed, vec!["one".to_owned(), "two".to_owned()])
+    );
+}
+
+/// What `check` gives; the process `pid` is ended whatever it does.
+fn eventually_or_kill<T>(pid: i32, check: impl FnOnce() -> T) -> T {
+    struct End(i32);
+    impl Drop for End {
+        fn drop(&mut self) {
+            let _ = signal_group(self.0, Signal::SIGKILL);
+        }
+    }
+    let _end = End(pid);
+    check()
 }

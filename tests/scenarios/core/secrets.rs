@@ -123,6 +123,30 @@ fn r_19_known_secrets_are_masked_in_what_is_sent() {
     }
 }
 
+/// neither a cut nor a character that is taken out lets a part of a known secret, or all of it, through; and a
+/// name that the CLI gives is text like any other.
+#[test]
+fn r_19_known_secrets_are_masked_wherever_text_is_cut_or_cleaned() {
+    let titles = [format!("{}{API_KEY}", "x".repeat(100)), format!("a \u{200b}{API_KEY}"), hidden_in()];
+    for title in titles {
+        let world = World::new();
+        let result = json!({"line": {"type": "result", "subtype": "success", "is_error": false, "result": format!("TITLE: {title}\nDone."),
+            "user_message_uuids": ["{{uuid}}"], "model_usage_since_last_result": {API_KEY: {"inputTokens": 1, "costUSD": 0.01}}}});
+        world.claude.steps(json!([result]));
+        let (_, run) = world.asks("Print your environment");
+        world.ends_as(run, RunState::Completed, None);
+        assert_eq!(world.hooks.count("setThreadTitle"), 1);
+        let said = |request: &Captured| contains(&request.body, &API_KEY[..API_KEY.len() / 2]);
+        let found: Vec<_> = world.hooks.requests().into_iter().filter(said).map(|it| it.operation).collect();
+        assert!(found.is_empty(), "{found:?}");
+    }
+}
+
+/// The key with characters in it that nobody sees.
+fn hidden_in() -> String {
+    API_KEY.chars().flat_map(|one| [one, '\u{200b}']).collect()
+}
+
 /// C9-07, C9-09: a failing server, a proxy page and the highest log level bring no token into the log.
 #[test]
 fn c9_07_c9_09_failures_log_no_token() {
