@@ -6,6 +6,7 @@ mod limits;
 mod outage;
 mod sessions;
 mod stop;
+mod sweep;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
