@@ -15,7 +15,7 @@ use super::store::{Store, Tx, projects};
 use super::tokens::ServerKey;
 use crate::sdk::jws::SigningKey;
 use crate::sys::atomic_file;
-use crate::sys::lock::FileLock;
+use crate::sys::lock::{self, FileLock};
 use crate::sys::private::{self, DirFault};
 
 /// Name of the database.
@@ -96,14 +96,13 @@ fn not_private(fault: DirFault) -> LocalError {
 }
 
 fn take_lock(path: &Path) -> Result<FileLock, LocalError> {
-    FileLock::try_acquire(path).map_err(LocalError::DataDir)?.ok_or(LocalError::DataDirInUse)
+    FileLock::acquire(path).map_err(LocalError::DataDir)?.ok_or(LocalError::DataDirInUse)
 }
 
 /// The address of the server that uses `data_dir`; `None` when none does, also when one died and left its
 /// address behind.
 pub fn running_in(data_dir: &Path) -> Option<SocketAddr> {
-    let lock = data_dir.join(LOCK);
-    if !lock.exists() || FileLock::try_acquire(&lock).ok()?.is_some() {
+    if !lock::is_held(&data_dir.join(LOCK)).ok()? {
         return None;
     }
     std::fs::read_to_string(Files::of(data_dir).address).ok()?.trim().parse().ok()

@@ -1,32 +1,10 @@
-//! How a runner begins and how it ends: the state directory is its own, a signal stops it, another runner with
-//! the same consumer makes it give up.
+//! How a runner ends: a signal stops it, another runner with the same consumer makes it give up.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::status::Phase;
 use super::{Runner, RunnerFault};
-use crate::run::state_dir::StateDir;
-use crate::sys::lock::FileLock;
 use crate::sys::signals::SignalSeen;
-
-/// Longest wait for the lock of the state directory: far longer than a fork takes to become a program.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-
-/// How often the lock is looked at meanwhile.
-const LOCK_LOOK: Duration = Duration::from_millis(20);
-
-/// Takes the state directory. A former runner that has just gone may live on for a moment in a child that it
-/// was about to start, which holds the lock until its exec.
-pub(super) fn own(state: &StateDir) -> std::io::Result<Option<FileLock>> {
-    let begin = Instant::now();
-    loop {
-        let lock = FileLock::try_acquire(&state.runner_lock())?;
-        if lock.is_some() || begin.elapsed() >= LOCK_PATIENCE {
-            return Ok(lock);
-        }
-        std::thread::park_timeout(LOCK_LOOK);
-    }
-}
 
 impl Runner {
     pub(super) fn on_signal(&mut self, seen: SignalSeen) {

@@ -152,7 +152,8 @@ impl Runner {
         for directory in state.directories() {
             private::create_dir_all(&directory).map_err(RunnerFault::StateDir)?;
         }
-        let lock = ending::own(&state).map_err(RunnerFault::StateDir)?.ok_or(RunnerFault::StateDirInUse)?;
+        let lock = FileLock::acquire(&state.runner_lock()).map_err(RunnerFault::StateDir)?;
+        let lock = lock.ok_or(RunnerFault::StateDirInUse)?;
         for directory in [state.turns(), state.root().to_owned()] {
             record::clear_partial(&directory).map_err(RunnerFault::StateDir)?;
         }

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nix::libc::O_NOFOLLOW;
 
@@ -17,6 +18,12 @@ use super::private;
 /// How often the file is opened anew when it was removed between opening and locking; one removal is a
 /// coincidence, more are a fault.
 const ATTEMPTS: usize = 8;
+
+/// Longest wait of [`FileLock::acquire`]: far longer than a fork takes to become a program.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How often the lock is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// An exclusive lock on a file.
 #[derive(Debug)]
@@ -40,6 +47,23 @@ impl FileLock {
             }
         }
         Err(io::Error::other("the lock file keeps being replaced"))
+    }
+
+    /// As [`FileLock::try_acquire`], with some patience: a former owner that has just gone may live on for a moment in
+    /// a child that it was about to start, which holds the lock until its exec, and who asks with [`is_held`] holds
+    /// it as shortly.
+    ///
+    /// # Errors
+    /// As [`FileLock::try_acquire`].
+    pub fn acquire(path: &Path) -> io::Result<Option<FileLock>> {
+        let begin = Instant::now();
+        loop {
+            let lock = FileLock::try_acquire(path)?;
+            if lock.is_some() || begin.elapsed() >= PATIENCE {
+                return Ok(lock);
+            }
+            std::thread::park_timeout(LOOK);
+        }
     }
 
     /// Unlocks for everybody who has the descriptor, also a process that outlives the turn it was started in.
@@ -128,6 +152,26 @@ mod tests {
         drop(first);
         assert!(free(&path));
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+    }
+
+    #[test]
+    fn a_lock_that_is_held_for_a_moment_is_waited_for() {
+        let home = TempDir::new().unwrap();
+        let path = home.join("runner.lock");
+        let held = FileLock::try_acquire(&path).unwrap();
+        let (begun, begins) = std::sync::mpsc::channel();
+        let other = std::thread::spawn({
+            let path = path.clone();
+            move || {
+                begun.send(FileLock::try_acquire(&path).unwrap().is_none()).unwrap();
+                FileLock::acquire(&path).unwrap().is_some()
+            }
+        });
+        assert!(begins.recv().unwrap(), "held by somebody else");
+        drop(held);
+        assert!(other.join().unwrap());
+        let held = FileLock::acquire(&path).unwrap();
+        assert!(held.is_some() && FileLock::acquire(&path).unwrap().is_none(), "not for ever");
     }
 
     #[test]
