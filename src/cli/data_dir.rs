@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::exit::Failure;
 use super::project::ProjectDir;
 use super::show::one_line;
+use crate::sys::place;
 
 /// Name below the platform's data directory; short, so that the CLI's socket has room below it.
 const NAME: &str = "ccr";
@@ -15,16 +16,17 @@ const STATE: &str = "s";
 
 /// The data directory: what was given, else [`NAME`] below `$XDG_DATA_HOME` or `~/.local/share` (XDG Base
 /// Directory Specification). `variable`: a look at the environment.
+/// Without links: the CLI compares its rules with real paths, and SQLite refuses links.
 ///
 /// # Errors
 /// What has to be given when there is no home.
 pub fn choose(given: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Failure> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let found = match given {
-        Some(path) => std::path::absolute(path).ok().map(|path| without_links(&path)),
+        Some(path) => std::path::absolute(path).ok().map(|path| place::real(&path)),
         None => absolute("XDG_DATA_HOME")
             .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
-            .map(|base| without_links(&base.join(NAME))),
+            .map(|base| place::real(&base.join(NAME))),
     };
     let missing = || Failure::usage("HOME is not set; say with --data-dir where everything is kept");
     usable(found.ok_or_else(missing)?)
@@ -58,16 +60,6 @@ pub fn outside(data_dir: &Path, projects: &[ProjectDir]) -> Result<(), Failure> 
     match projects.iter().find(|project| data_dir.starts_with(&project.path)) {
         None => Ok(()),
         Some(_) => Err(Failure::usage("the data directory lies inside a project; choose another --data-dir")),
-    }
-}
-
-/// `path` with every link and `..` of the part that exists resolved: the CLI compares rules with real paths,
-/// and SQLite refuses links.
-fn without_links(path: &Path) -> PathBuf {
-    match (std::fs::canonicalize(path), path.parent(), path.file_name()) {
-        (Ok(real), _, _) => real,
-        (Err(_), Some(parent), Some(name)) => without_links(parent).join(name),
-        (Err(_), _, _) => path.to_owned(),
     }
 }
 

@@ -3,11 +3,12 @@
 //! Must not read any value itself. The state directory is made here, but only for a file without faults.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::fault::Problem;
 use super::model::Config;
 use super::raw::Document;
+use crate::sys::place;
 use crate::sys::private::{self, DirFault};
 
 const PROJECTS_ROOT: &str = "runner.projects_root";
@@ -53,7 +54,7 @@ fn ca_file(path: &Path) -> Result<(), Problem> {
 /// A state directory at or above the projects root would make every project a forbidden place (D-M3-12-2); one
 /// below it could be named as a project, and its turn would write into the runner's own files.
 fn apart(state: &Path, root: &Path) -> Result<(), Problem> {
-    let (state, root) = (real(state), real(root));
+    let (state, root) = (place::real(state), place::real(root));
     if root.starts_with(&state) {
         Err(Problem::StateAboveProjects)
     } else if state.starts_with(&root) {
@@ -61,12 +62,6 @@ fn apart(state: &Path, root: &Path) -> Result<(), Problem> {
     } else {
         Ok(())
     }
-}
-
-/// The path without links, as far as it exists.
-fn real(path: &Path) -> PathBuf {
-    let of = |above: &Path| Some(fs::canonicalize(above).ok()?.join(path.strip_prefix(above).ok()?));
-    path.ancestors().find_map(of).unwrap_or_else(|| path.to_owned())
 }
 
 fn state_dir(path: &Path, may_create: bool) -> Result<(), Problem> {

@@ -13,6 +13,7 @@ pub mod lock;
 pub mod notify;
 pub mod pidfd;
 pub mod pipe;
+pub mod place;
 pub mod private;
 pub mod process;
 pub mod service_manager;

@@ -3,12 +3,12 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
 
 use super::report::Check;
 use crate::config::Config;
 use crate::run::parallel_limit;
+use crate::sys::place::free_space;
 
 /// Longest state directory that leaves room for the CLI's socket in a run's temporary directory, bytes.
 const STATE_DIR_BYTES: usize = 40;
@@ -90,13 +90,6 @@ fn projects_root(root: &Path) -> Check {
             "this user cannot read runner.projects_root; give it read and search permission",
         ),
     }
-}
-
-/// What is free where `directory` is, or will be.
-fn free_space(directory: &Path) -> Option<u64> {
-    let there = directory.ancestors().find(|above| above.is_dir())?;
-    let found = statvfs(there).ok()?;
-    Some(found.blocks_available().saturating_mul(found.fragment_size()))
 }
 
 fn disk(free: Option<u64>) -> Check {

@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::sys::statvfs::statvfs;
 use serde::Serialize;
+
+use crate::sys::place::free_space;
 
 /// Bytes of the unit in which the system counts blocks (stat(2)).
 const BLOCK: u64 = 512;
@@ -43,9 +44,8 @@ pub fn measure(root: &Path) -> std::io::Result<Disk> {
     }
     parts.retain(|part| part.bytes > 0);
     parts.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
-    let free_bytes =
-        statvfs(root).ok().map(|found| found.blocks_available().saturating_mul(found.fragment_size()));
-    Ok(Disk { used_bytes: parts.iter().map(|part| part.bytes).sum(), free_bytes, parts })
+    let used_bytes = parts.iter().map(|part| part.bytes).sum();
+    Ok(Disk { used_bytes, free_bytes: free_space(root), parts })
 }
 
 /// What `top` and everything below it takes; a list instead of calls, because a turn can nest directories at will.

@@ -56,6 +56,20 @@ fn turns_dir_is_empty(world: &World) {
     });
 }
 
+/// Three runs that were asked for by one, two and three end with one answer, costs and one turn each.
+#[track_caller]
+fn each_is_answered_once(world: &World, asked: Vec<(Uuid, Uuid)>) {
+    for ((thread, run), word) in asked.into_iter().zip(["one", "two", "three"]) {
+        let found = world.ends_as(run, RunState::Completed, None);
+        let answers = world.answer_texts(thread);
+        assert!(answers.len() == 1 && answers[0].contains(word), "{answers:?}");
+        assert!(found.costs.is_some());
+        nothing_is_left(world, run);
+    }
+    assert_eq!(turns(world), 3);
+    turns_dir_is_empty(world);
+}
+
 #[test]
 fn three_live_turns_are_taken_over_and_answered_once_each() {
     let mut world = world(&["max_parallel_runs = 3"]);
@@ -70,15 +84,7 @@ fn three_live_turns_are_taken_over_and_answered_once_each() {
         beats.iter().filter_map(|beat| beat.json()).find(|beat| beat["details"]["active_runs"] == 3)
     });
     world.claude.release("go");
-    for ((thread, run), word) in asked.into_iter().zip(["one", "two", "three"]) {
-        let found = world.ends_as(run, RunState::Completed, None);
-        let answers = world.answer_texts(thread);
-        assert!(answers.len() == 1 && answers[0].contains(word), "{answers:?}");
-        assert!(found.costs.is_some());
-        nothing_is_left(&world, run);
-    }
-    assert_eq!(turns(&world), 3);
-    turns_dir_is_empty(&world);
+    each_is_answered_once(&world, asked);
 }
 
 /// The same with a runner that is killed, and with one that a signal stops; both are processes of their own.
@@ -98,15 +104,7 @@ fn three_live_turns_outlive_a_runner_that_is_killed_or_terminated() {
         }
         let runner = RunnerProcess::start(&world, None, None);
         world.claude.release("go");
-        for ((thread, run), word) in asked.into_iter().zip(["one", "two", "three"]) {
-            let found = world.ends_as(run, RunState::Completed, None);
-            let answers = world.answer_texts(thread);
-            assert!(answers.len() == 1 && answers[0].contains(word), "{answers:?}");
-            assert!(found.costs.is_some());
-            nothing_is_left(&world, run);
-        }
-        assert_eq!(turns(&world), 3);
-        turns_dir_is_empty(&world);
+        each_is_answered_once(&world, asked);
         assert!(runner.stop().success());
     }
 }
