@@ -2,8 +2,8 @@
 //!
 //! Without them on this machine no browser opens and the tests that want one say so in one line.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 
 use crate::support::wait::eventually;
 
-/// What every browser is started with: no window, no network of its own, nothing kept.
+/// What every browser is started with: no window, no network of its own, nothing kept. Where shared memory goes is
+/// the choice of Debian's own start script, which looks at the room there.
 const ARGUMENTS: &[&str] = &[
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
-    "--disable-dev-shm-usage",
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
@@ -34,6 +34,10 @@ const ARGUMENTS: &[&str] = &[
 const STARTED: &str = "started successfully on port ";
 /// Longest answer of the driver; a loaded machine starts a browser slowly.
 const DRIVER_LIMIT: Duration = Duration::from_secs(120);
+/// How often a browser is started: one that ends before it says a word says nothing of the page.
+const STARTS: usize = 3;
+/// What the driver and its browser complain about, in their directory.
+const COMPLAINTS: &str = "complaints";
 /// The member that names an element (WebDriver, "Elements").
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -58,12 +62,17 @@ pub const PHONE: Look = Look { size: (390, 844), phone: true, dark: false };
 
 /// A running browser with one window; ends with its value.
 pub struct Browser {
-    driver: Child,
+    driver: Driver,
+    session: String,
+    _one: MutexGuard<'static, ()>,
+}
+
+/// A running driver with a directory of its own; ends with its value.
+struct Driver {
+    process: Child,
     agent: ureq::Agent,
     base: String,
-    session: String,
     dir: TempDir,
-    _one: MutexGuard<'static, ()>,
 }
 
 impl Browser {
@@ -78,38 +87,20 @@ impl Browser {
             return None;
         }
         let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let dir = TempDir::new().unwrap();
-        let (driver, port) = start_driver(dir.path());
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .proxy(None)
-            .timeout_global(Some(DRIVER_LIMIT))
-            .build();
-        let base = format!("http://127.0.0.1:{port}");
-        let session = String::new();
-        let mut browser = Browser { driver, agent: config.into(), base, session, dir, _one: one };
-        let options = browser.options(look, arguments);
-        let wanted = json!({"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}});
-        let made = browser.ask("POST", "/session", json!({"capabilities": {"alwaysMatch": wanted}}));
-        browser.session = format!("/session/{}", made["sessionId"].as_str().unwrap());
-        let scheme = if look.dark { "dark" } else { "light" };
-        let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
-        browser.tool("Emulation.setEmulatedMedia", media);
-        Some(browser)
-    }
-
-    fn options(&self, look: Look, arguments: &[String]) -> Value {
-        let (width, height) = look.size;
-        let mut all: Vec<String> = ARGUMENTS.iter().map(|argument| (*argument).to_owned()).collect();
-        all.push(format!("--window-size={width},{height}"));
-        all.push(format!("--user-data-dir={}", self.dir.join("profile").display()));
-        all.extend_from_slice(arguments);
-        let mut options = json!({"args": all});
-        if look.phone {
-            let metrics = json!({"width": width, "height": height, "pixelRatio": 1, "touch": true});
-            options["mobileEmulation"] = json!({"deviceMetrics": metrics});
+        let mut fault = String::new();
+        for _ in 0..STARTS {
+            match Driver::start().session(look, arguments) {
+                Ok((driver, session)) => {
+                    let browser = Browser { driver, session, _one: one };
+                    let scheme = if look.dark { "dark" } else { "light" };
+                    let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+                    browser.tool("Emulation.setEmulatedMedia", media);
+                    return Some(browser);
+                }
+                Err(said) => fault = said,
+            }
         }
-        options
+        panic!("no browser starts here: {fault}");
     }
 
     /// Goes to an address.
@@ -191,7 +182,7 @@ impl Browser {
 
     /// Saves every download into a directory of its own, which is given back.
     pub fn downloads(&self) -> std::path::PathBuf {
-        let place = self.dir.join("downloads");
+        let place = self.driver.dir.join("downloads");
         std::fs::create_dir_all(&place).unwrap();
         self.tool("Browser.setDownloadBehavior", json!({"behavior": "allow", "downloadPath": place}));
         place
@@ -212,33 +203,91 @@ impl Browser {
 
     #[track_caller]
     fn on(&self, method: &str, path: &str, body: Value) -> Value {
-        self.ask(method, &format!("{}{path}", self.session), body)
+        let done = self.driver.ask(method, &format!("{}{path}", self.session), &body);
+        done.unwrap_or_else(|fault| panic!("{path}: {body}: {fault}"))
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.driver.ask("DELETE", &self.session, &Value::Null);
+    }
+}
+
+impl Driver {
+    /// On a port that it chose.
+    fn start() -> Driver {
+        let dir = TempDir::new().unwrap();
+        let complaints = File::create(dir.join(COMPLAINTS)).unwrap();
+        let mut process = Command::new("chromedriver")
+            .args(["--port=0", "--allowed-ips=127.0.0.1", "--enable-chrome-logs"])
+            .env("HOME", dir.path())
+            .env("TMPDIR", dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(complaints)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let line = lines.by_ref().map_while(Result::ok).find(|line| line.contains(STARTED)).unwrap();
+        let port: u16 = line.split(STARTED).nth(1).unwrap().trim_end_matches('.').parse().unwrap();
+        // What the driver prints later must not stop it.
+        std::thread::spawn(move || lines.for_each(drop));
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .timeout_global(Some(DRIVER_LIMIT))
+            .build();
+        Driver { process, agent: config.into(), base: format!("http://127.0.0.1:{port}"), dir }
     }
 
-    #[track_caller]
-    fn ask(&self, method: &str, path: &str, body: Value) -> Value {
+    /// A browser with one window and the path of its session, or what driver and browser said instead.
+    fn session(self, look: Look, arguments: &[String]) -> Result<(Driver, String), String> {
+        let options = self.options(look, arguments);
+        let wanted = json!({"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}});
+        match self.ask("POST", "/session", &json!({"capabilities": {"alwaysMatch": wanted}})) {
+            Ok(made) => Ok((self, format!("/session/{}", made["sessionId"].as_str().unwrap()))),
+            Err(fault) => {
+                let complaints = std::fs::read(self.dir.join(COMPLAINTS)).unwrap_or_default();
+                Err(format!("{fault}\n{}", String::from_utf8_lossy(&complaints)))
+            }
+        }
+    }
+
+    fn options(&self, look: Look, arguments: &[String]) -> Value {
+        let (width, height) = look.size;
+        let mut all: Vec<String> = ARGUMENTS.iter().map(|argument| (*argument).to_owned()).collect();
+        all.push(format!("--window-size={width},{height}"));
+        all.push(format!("--user-data-dir={}", self.dir.join("profile").display()));
+        all.extend_from_slice(arguments);
+        let mut options = json!({"args": all});
+        if look.phone {
+            let metrics = json!({"width": width, "height": height, "pixelRatio": 1, "touch": true});
+            options["mobileEmulation"] = json!({"deviceMetrics": metrics});
+        }
+        options
+    }
+
+    /// The value of an answer, or what it complains about.
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
         let address = format!("{}{path}", self.base);
         let sent = match method {
             "GET" => self.agent.get(&address).call(),
             "DELETE" => self.agent.delete(&address).call(),
             _ => self.agent.post(&address).header("Content-Type", "application/json").send(body.to_string()),
         };
-        let mut answer = sent.unwrap_or_else(|fault| panic!("{path}: {fault}"));
+        let mut answer = sent.map_err(|fault| fault.to_string())?;
         let text = answer.body_mut().with_config().limit(u64::MAX).read_to_string().unwrap();
         let answer: Value = serde_json::from_str(&text).unwrap();
         let value = answer["value"].clone();
-        assert!(value.get("error").is_none(), "{path}: {body}: {}", value["message"]);
-        value
+        if value.get("error").is_some() { Err(value["message"].to_string()) } else { Ok(value) }
     }
 }
 
-impl Drop for Browser {
+impl Drop for Driver {
     fn drop(&mut self) {
-        if !self.session.is_empty() {
-            let _ = self.agent.delete(format!("{}{}", self.base, self.session)).call();
-        }
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -255,23 +304,4 @@ fn present() -> bool {
         });
     }
     both
-}
-
-/// The driver on a port that it chose.
-fn start_driver(home: &Path) -> (Child, u16) {
-    let mut driver = Command::new("chromedriver")
-        .args(["--port=0", "--allowed-ips=127.0.0.1"])
-        .env("HOME", home)
-        .env("TMPDIR", home)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-    let line = lines.by_ref().map_while(Result::ok).find(|line| line.contains(STARTED)).unwrap();
-    let digits = line.split(STARTED).nth(1).unwrap().trim_end_matches('.');
-    // What the driver prints later must not stop it.
-    std::thread::spawn(move || lines.for_each(drop));
-    (driver, digits.parse().unwrap())
 }
