@@ -2,14 +2,12 @@
 //!
 //! The decisions are in `attachments`; here they meet the run: its directories, its requests, its record.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use uuid::Uuid;
 
 use super::answer;
-use super::document::Document;
 use super::end::{Cause, End};
 use super::record::TurnRecord;
 use super::waiting::STATUS_LINE;
@@ -124,7 +122,7 @@ pub fn forget(run: &Run, position: u32) {
 /// The run ends: upload sessions that are still open are aborted, best effort (M3-12 note 10 d).
 pub fn abort_open(run: &Run) {
     let Some(turn) = run.record.as_ref().map(|record| record.get()) else { return };
-    let requests = Requests { bound: &run.bound, channel_id: turn.channel_id, document: None };
+    let requests = Requests { bound: &run.bound, channel_id: turn.channel_id };
     for position in positions(run) {
         if let Ok(Ok(Some(set))) = record_file(run, position).map(|disk| disk.load()) {
             delivery::abort_open(&set, &requests);
@@ -262,11 +260,10 @@ fn upload_once(
 ) -> Result<Delivery, End> {
     let staging = staging(run, position);
     let channel_id = turn_record(run)?.channel_id;
-    let document = Some(RefCell::new(&mut run.document));
-    let requests = Requests { bound: &run.bound, channel_id, document };
+    let requests = Requests { bound: &run.bound, channel_id };
     let halt = || run.cancel.reason().is_some();
     let mut means = Means { uploads: &requests, staging: &staging, disk, halt: &halt };
-    Ok(delivery::upload_set(set, &mut means))
+    Ok(run.document.sent_beside(&run.bound, || delivery::upload_set(set, &mut means)))
 }
 
 fn record_file(run: &Run, position: u32) -> Result<RecordFile, End> {
@@ -287,8 +284,6 @@ fn turn_record(run: &Run) -> Result<&TurnRecord, End> {
 struct Requests<'a> {
     bound: &'a Bound,
     channel_id: Uuid,
-    /// What people see meanwhile: patches that are due go before each part, so that a long upload shows.
-    document: Option<RefCell<&'a mut Document>>,
 }
 
 impl Uploads for Requests<'_> {
@@ -302,9 +297,6 @@ impl Uploads for Requests<'_> {
         part: &UploadPart,
         bytes: &PartBytes,
     ) -> Result<PartResult, RunError> {
-        if let Some(document) = &self.document {
-            document.borrow_mut().flush(self.bound, Instant::now());
-        }
         self.bound.upload_part(file_id, part, bytes)
     }
 

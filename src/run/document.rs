@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use serde_json::Value;
 
 use super::live_box;
@@ -93,6 +94,32 @@ impl Document {
     pub fn flush(&mut self, bound: &Bound, now: Instant) {
         if let Some(patch) = self.due(now) {
             self.answered(bound.patch_run(&patch));
+        }
+    }
+
+    /// Does `work`, which does not touch the document, while a thread beside it sends what becomes due: people see what
+    /// a run does also while the server takes its time for another request.
+    pub fn sent_beside<T>(&mut self, bound: &Bound, work: impl FnOnce() -> T) -> T {
+        let (end, ended) = bounded(0);
+        std::thread::scope(|scope| {
+            let name = format!("patch-{}", std::thread::current().name().unwrap_or_default());
+            let send = || self.send_until(bound, &ended);
+            // Where the system gives no thread, the patches go after the work.
+            let _beside = std::thread::Builder::new().name(name).spawn_scoped(scope, send);
+            let done = work();
+            drop(end);
+            done
+        })
+    }
+
+    /// Sends what is due and what becomes due, until nothing is left or the sender of `ended` is gone.
+    fn send_until(&mut self, bound: &Bound, ended: &Receiver<()>) {
+        loop {
+            self.flush(bound, Instant::now());
+            let Some(due) = self.next_due() else { return };
+            if ended.recv_deadline(due) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
         }
     }
 

@@ -58,6 +58,25 @@ fn reply_with_attachments_uploaded_and_attached() {
     nothing_leaked(&world, true);
 }
 
+/// People see that files are on their way also while the server takes its time for a request.
+#[test]
+fn an_upload_shows_while_its_first_request_hangs() {
+    let world = world();
+    put(&world, "dist/report.md", b"report");
+    works(&world, json!([]), "Done.\nATTACH: dist/report.md\n");
+    let gate = world.hooks.hold_next("createUpload");
+    let (thread, run) = world.asks("Make a report");
+    assert!(gate.reached(DEADLINE));
+    eventually("the status line shows the upload", || {
+        (world.person.run(run).document["status_line"] == "uploading_attachments").then_some(())
+    });
+    assert_eq!(world.hooks.count("createUpload"), 1, "it shows before the request is made again");
+    gate.open();
+    let found = completes(&world, run);
+    assert_eq!(found.document.get("status_line"), None);
+    assert_eq!(names(&answer(&world, thread)), ["report.md"]);
+}
+
 fn check_requests(world: &World, files: [(&str, &[u8]); 2]) {
     assert_eq!(of_agent(world, "getInstance").len(), 1);
     let creates = of_agent(world, "createUpload");
