@@ -8,11 +8,13 @@ mod join;
 mod lenient;
 mod raw;
 mod read;
+mod repeats;
 #[cfg(test)]
 mod tests;
 
 pub use join::{JoinedText, char_boundary, last_text};
 pub use read::parse;
+pub use repeats::Repeats;
 
 /// One line that the runner has a use for.
 #[derive(Clone, Debug, PartialEq)]
@@ -198,6 +200,8 @@ pub struct ApiRetry {
 /// `result`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TurnResult {
+    /// The line's own.
+    pub uuid: Option<String>,
     /// Says little.
     pub subtype: Option<String>,
     /// Whether the turn failed.

@@ -176,7 +176,11 @@ impl Progress {
     }
 
     fn on_lifecycle(&mut self, uuid: &str, state: LifecycleState) -> Vec<Effect> {
-        self.lines.on_lifecycle(uuid, state).into_iter().map(followup).collect()
+        let fates = self.lines.on_lifecycle(uuid, state);
+        // A line's end follows its result, so a turn that began for the lines and has none yet will have none. What
+        // a task's end began is waited for as `notified`.
+        self.turn_open &= !(self.lines.knows(uuid) && self.lines.all_ended());
+        fates.into_iter().map(followup).collect()
     }
 
     fn on_result(&mut self, mut result: TurnResult) -> Vec<Effect> {

@@ -111,6 +111,7 @@ pub const ROWS: &[Row] = &[
     ),
     ("compacted", "A full conversation was shortened; ok=0: it could not be."),
     ("control_request_refused", "The CLI asked for something that nobody can answer; it was told so."),
+    ("repeated_result_dropped", "The CLI printed the same result again; not posted and not counted twice."),
     ("foreign_result_dropped", "A result of something that the runner did not ask for; not posted."),
     ("stdin_closed_by_turn", "The turn closed its input; messages for it are refused from here on."),
     ("stream_noise", "Lines of the stream that are no JSON objects; counted, never logged."),

@@ -219,6 +219,7 @@ fn result(raw: Raw<'_>, long_text: Option<String>) -> TurnResult {
         }
     }
     TurnResult {
+        uuid: raw.uuid.into_owned(),
         subtype: raw.subtype.into_owned(),
         is_error: raw.is_error.0,
         text: long_text.or_else(|| raw.result.into_owned()),

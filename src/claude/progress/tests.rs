@@ -165,11 +165,13 @@ fn a_stop_absorbs_what_is_open_and_keeps_the_outcome() {
 
 #[test]
 fn finished_waits_for_lines_tasks_and_turns() {
-    let rows: [(&str, Vec<Message>, bool, bool); 8] = [
+    let rows: [(&str, Vec<Message>, bool, bool); 10] = [
         ("nothing yet", vec![], false, false),
         ("turn open", vec![life("u1", Completed), init()], false, false),
         ("line open", vec![init(), ok(&["u1"], "a")], false, false),
         ("done", vec![init(), ok(&["u1"], "a"), life("u1", Completed)], true, false),
+        ("ended without a result", vec![init(), life("u1", Completed)], true, false),
+        ("a foreign line", vec![life("u1", Completed), init(), life("x", Completed)], false, false),
         ("a taken uuid", vec![Message::Replay, life("u1", Completed)], true, false),
         ("task open", vec![tasks(&["t"]), ok(&["u1"], "a"), life("u1", Completed)], false, true),
         (

@@ -29,6 +29,7 @@ use super::state_dir::ProcessFiles;
 use super::{Command, Run, finish, followup, inbox_files};
 use crate::claude::argv::TurnArgs;
 use crate::claude::environment::TurnEnv;
+use crate::claude::message::Repeats;
 use crate::claude::progress::{self, Progress};
 use crate::claude::stream::LineReader;
 use crate::claude::usage::Usage;
@@ -73,6 +74,7 @@ pub struct Turn {
 pub struct Stream {
     file: File,
     reader: LineReader,
+    repeats: Repeats,
     /// Tells that the file has grown, where the system can; `runner.poll_interval` is the upper bound.
     watch: Option<FileWatch>,
 }
@@ -91,7 +93,7 @@ impl Stream {
         let file = File::open(path)?;
         // Without a watch the poll interval is enough.
         let watch = FileWatch::new(path).ok();
-        Ok(Stream { file, reader: LineReader::new(line_limit), watch })
+        Ok(Stream { file, reader: LineReader::new(line_limit), repeats: Repeats::default(), watch })
     }
 }
 

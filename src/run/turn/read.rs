@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use super::{Turn, outcome, session, stdin};
-use crate::claude::message::{self, Message};
+use super::{Stream, Turn, outcome, session, stdin};
+use crate::claude::message::{self, Message, Repeats};
 use crate::claude::progress::{Effect, Fate};
 use crate::claude::stream::{Line, LineReader};
 use crate::claude::usage::Usage;
@@ -57,7 +57,8 @@ pub fn rest(run: &Run, turn: &mut Turn) {
     let begin = Instant::now();
     let goes_on = || begin.elapsed() < REST_TIME && !run.cancel.detached();
     let Turn { stream, usage, .. } = turn;
-    if let Err(fault) = read_costs(&mut stream.reader, &mut stream.file, usage, goes_on) {
+    let Stream { reader, file, repeats, .. } = stream;
+    if let Err(fault) = read_costs(reader, file, repeats, usage, goes_on) {
         log::warn!("code=stream_not_read run={} error={}", run.run_id, one_word(&fault));
     }
 }
@@ -66,6 +67,7 @@ pub fn rest(run: &Run, turn: &mut Turn) {
 fn read_costs(
     reader: &mut LineReader,
     stream: &mut impl std::io::Read,
+    repeats: &mut Repeats,
     usage: &mut Usage,
     goes_on: impl Fn() -> bool,
 ) -> std::io::Result<()> {
@@ -73,6 +75,7 @@ fn read_costs(
         while let Some(line) = reader.next_line() {
             if let Line::Record(record) = line
                 && let Some(message) = message::parse(record)
+                && !repeats.is_repeat(&message)
             {
                 usage.on(&message);
             }
@@ -88,6 +91,10 @@ fn take(run: &mut Run, turn: &mut Turn, message: Option<Message>) -> Result<(), 
         log::debug!("code=stream_noise run={}", run.run_id);
         return Ok(());
     };
+    if turn.stream.repeats.is_repeat(&message) {
+        log::warn!("code=repeated_result_dropped run={}", run.run_id);
+        return Ok(());
+    }
     let Run { document, mask, .. } = &mut *run;
     let mut sink = Sink { document, mask: &|text| mask.apply(text), now: Time::now() };
     turn.live_box.on(&message, &mut sink);
@@ -166,7 +173,7 @@ mod tests {
             pieces.set(pieces.get() + 1);
             pieces.get() <= 3
         };
-        read_costs(&mut reader, &mut Endless { begin: RESULT }, &mut usage, goes_on).unwrap();
+        read_costs(&mut reader, &mut Endless { begin: RESULT }, &mut Repeats::default(), &mut usage, goes_on).unwrap();
         assert_eq!(pieces.get(), 4);
         assert_eq!(usage.costs().unwrap()[0].amount_micros, 10_000, "what was read counts");
     }
@@ -175,7 +182,7 @@ mod tests {
     fn what_is_left_of_a_short_stream_is_read_to_its_end() {
         let (mut reader, mut usage) = (LineReader::new(1024), Usage::new());
         let twice = [RESULT, RESULT].concat();
-        read_costs(&mut reader, &mut twice.as_slice(), &mut usage, || true).unwrap();
+        read_costs(&mut reader, &mut twice.as_slice(), &mut Repeats::default(), &mut usage, || true).unwrap();
         assert_eq!(usage.costs().unwrap()[0].amount_micros, 20_000);
     }
 }

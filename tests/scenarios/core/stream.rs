@@ -214,6 +214,29 @@ fn r_4_a_foreign_result_is_dropped() {
     assert!(logs::has_code(run, "foreign_result_dropped"));
 }
 
+/// a line is printed once; one result that comes twice is one answer, and its costs count once.
+#[test]
+fn r_4_a_result_printed_twice_is_one_answer() {
+    let world = World::new();
+    let mut once = result("Once.");
+    once["line"]["uuid"] = json!("00000000-0000-4000-8000-000000000008");
+    once["line"]["model_usage_since_last_result"] = once["line"]["modelUsage"].clone();
+    world.claude.steps(json!([once.clone(), once, completed(), {"exit": 0}]));
+    let (thread, run) = world.asks("Hello");
+    let found = world.ends_as(run, RunState::Completed, None);
+    assert_eq!(world.answer_texts(thread), ["Once."]);
+    assert_eq!(found.costs.unwrap()[0].amount_micros, 10_000);
+    assert!(logs::has_code(run, "repeated_result_dropped"));
+}
+
+/// a line whose lifecycle ended without a result is not waited for, also when its turn had begun.
+#[test]
+fn r_4_a_turn_that_was_completed_without_a_result_is_not_waited_for() {
+    let world = World::new();
+    let answers = answers_of(&world, json!([{"text": "A word."}, completed(), {"no_result": true}]));
+    assert!(answers.len() == 1 && answers[0].starts_with("A word."), "{answers:?}");
+}
+
 /// a lone surrogate and a byte that is no UTF-8 become one replacement character each.
 #[test]
 fn r_13_broken_characters_lose_no_line() {
