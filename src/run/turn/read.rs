@@ -173,7 +173,8 @@ mod tests {
             pieces.set(pieces.get() + 1);
             pieces.get() <= 3
         };
-        read_costs(&mut reader, &mut Endless { begin: RESULT }, &mut Repeats::default(), &mut usage, goes_on).unwrap();
+        read_costs(&mut reader, &mut Endless { begin: RESULT }, &mut Repeats::default(), &mut usage, goes_on)
+            .unwrap();
         assert_eq!(pieces.get(), 4);
         assert_eq!(usage.costs().unwrap()[0].amount_micros, 10_000, "what was read counts");
     }
