@@ -7,6 +7,7 @@ use claude_code_runner::sdk::inbox::EntryState;
 use claude_code_runner::sdk::store::{FILE_NAME, Store};
 use claude_code_runner::sdk::wire::run::{FollowupState, RunState};
 use claude_code_runner::sys::private::TempDir;
+use claude_code_runner::sys::process::group_alive;
 use serde_json::json;
 
 use crate::support::service::Service;
@@ -145,6 +146,24 @@ fn a_kill_before_the_answer_to_the_start_repeats_the_same_start() {
     assert_eq!(starts[0].header("idempotency-key"), starts[1].header("idempotency-key"));
     assert_eq!(starts[0].body, starts[1].body);
     assert_eq!((world.answer_texts(thread).len(), world.claude.argvs().len()), (1, 1));
+}
+
+/// A question to the CLI that hangs ends with the runner that asked it; a turn lives on, a question is nobody's.
+#[test]
+fn a_kill_during_the_check_of_who_pays_leaves_no_process() {
+    let world = World::without_runner(Setup::default());
+    let hanging = json!({"auth": {"hang": true}, "turns": [{"steps": [{"text": "an answer"}]}]});
+    world.claude.plays(&hanging);
+    let (_, run) = world.asks("How many orders?");
+    let mut first = Service::start(&world);
+    let asked = eventually("the check", || world.claude.captured("auth").into_iter().next());
+    let pid = i32::try_from(asked["pid"].as_i64().unwrap()).unwrap();
+    assert!(group_alive(pid), "the test needs a check that hangs");
+    first.kill();
+    eventually("the check is gone", || (!group_alive(pid)).then_some(()));
+    world.claude.answers("an answer");
+    let _second = Service::start(&world);
+    world.ends_as(run, RunState::Completed, None);
 }
 
 fn release(hooks: &Hooks, gate: &Gate) {

@@ -73,10 +73,16 @@ pub fn spawn(launch: Launch<'_>) -> io::Result<Child> {
     child
 }
 
-/// Starts a program with the same isolation and no inherited lock, stdin closed and its output in pipes.
+/// Starts a program with the same isolation and no inherited lock, stdin closed and its output in pipes. It lives no
+/// longer than the thread that calls this.
 pub(super) fn spawn_piped(mut command: Command) -> io::Result<std::process::Child> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    before_exec(&mut command, isolate);
+    before_exec(&mut command, || {
+        isolate()?;
+        // Nobody hears the answer of a question whose asker is gone: it ends with the thread that started it.
+        nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+        Ok(())
+    });
     command.spawn()
 }
 
