@@ -191,7 +191,7 @@ impl Bound {
             match meaning(&problem) {
                 Meaning::Renew if may_renew => {
                     may_renew = false;
-                    self.renew_unless_newer(generation)?;
+                    self.token.renew_once(generation, || self.renew())?;
                 }
                 Meaning::UseNewest if superseded == Superseded::Report => {
                     return Err(RunError::Problem(problem));
@@ -209,11 +209,6 @@ impl Bound {
                 Meaning::Final => return Err(RunError::Problem(problem)),
             }
         }
-    }
-
-    /// A redelivery may have brought a newer token while the refused request was on its way.
-    fn renew_unless_newer(&self, generation: u64) -> Result<(), RunError> {
-        if self.token.generation() == generation { self.renew() } else { Ok(()) }
     }
 
     /// `renewInvocationToken` for the newest token, which carries no token itself (contract, "Common rules").

@@ -17,6 +17,8 @@ pub struct TokenCell {
 struct TokenInner {
     state: Mutex<TokenState>,
     store: Mutex<Option<TokenStore>>,
+    /// Held while one thread renews.
+    renewing: Mutex<()>,
 }
 
 struct TokenState {
@@ -28,7 +30,9 @@ impl TokenCell {
     /// A cell that holds `token`.
     pub fn new(token: String) -> TokenCell {
         let state = Mutex::new(TokenState { token, generation: 0 });
-        TokenCell { inner: Arc::new(TokenInner { state, store: Mutex::default() }) }
+        TokenCell {
+            inner: Arc::new(TokenInner { state, store: Mutex::default(), renewing: Mutex::default() }),
+        }
     }
 
     /// The newest token.
@@ -59,6 +63,20 @@ impl TokenCell {
         (state.token.clone(), state.generation)
     }
 
+    /// Does `renew` unless the token of `generation` was replaced meanwhile: two threads whose requests were refused
+    /// with one token renew it once, and a redelivery may have brought a newer one.
+    ///
+    /// # Errors
+    /// Those of `renew`.
+    pub(super) fn renew_once<E>(
+        &self,
+        generation: u64,
+        renew: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let _one = self.inner.renewing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.generation() == generation { renew() } else { Ok(()) }
+    }
+
     /// This side renewed it. Stores first, so that a crash in between finds the newer token.
     pub(super) fn renewed(&self, token: String) {
         if let Some(store) = self.inner.store.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
@@ -75,5 +93,45 @@ impl TokenCell {
 impl fmt::Debug for TokenCell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TokenCell(generation {})", self.generation())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use crossbeam_channel::bounded;
+
+    use super::*;
+
+    /// How long nothing may happen: far longer than a thread takes for its next statement.
+    const QUIET: Duration = Duration::from_millis(200);
+
+    #[test]
+    fn two_refusals_of_one_token_renew_it_once() {
+        let cell = TokenCell::new("first".to_owned());
+        let (begun, has_begun) = bounded(2);
+        let (go, may_go) = bounded(2);
+        let renew = || -> Result<(), Infallible> {
+            begun.send("renewing").unwrap();
+            may_go.recv().unwrap();
+            cell.renewed("second".to_owned());
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| cell.renew_once(0, renew));
+            assert_eq!(has_begun.recv(), Ok("renewing"));
+            scope.spawn(|| {
+                begun.send("asking").unwrap();
+                cell.renew_once(0, renew)
+            });
+            assert_eq!(has_begun.recv(), Ok("asking"));
+            let second = has_begun.recv_timeout(QUIET);
+            // One for each, so that both end whatever they do.
+            (0..2).for_each(|_| go.send(()).unwrap());
+            assert!(second.is_err(), "the second waits for the first");
+        });
+        assert_eq!((cell.newest().as_str(), cell.generation()), ("second", 1));
     }
 }
