@@ -4,19 +4,20 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use claude_code_runner::sys::place::free_space;
 use claude_code_runner::sys::private::TempDir;
 use serde_json::{Value, json};
 
 use crate::support::wait::eventually;
 
-/// What every browser is started with: no window, no network of its own, nothing kept. Where shared memory goes is
-/// the choice of Debian's own start script, which looks at the room there.
+/// What every browser is started with: no window, no network of its own, nothing kept.
 const ARGUMENTS: &[&str] = &[
     "--headless",
     "--no-sandbox",
@@ -29,6 +30,13 @@ const ARGUMENTS: &[&str] = &[
     "--no-proxy-server",
     "--lang=en-US",
 ];
+
+/// Where the browser's processes share memory, unless [`SHARES_ELSEWHERE`].
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Shared memory goes into ordinary files, which is slower.
+const SHARES_ELSEWHERE: &str = "--disable-dev-shm-usage";
+/// Room that a browser with a few tabs never fills; without room it ends in the middle of a page.
+const SHARED_MEMORY_WANTED: u64 = 1 << 30;
 
 /// What the driver prints when it listens, before its port.
 const STARTED: &str = "started successfully on port ";
@@ -258,6 +266,9 @@ impl Driver {
         let (width, height) = look.size;
         let mut all: Vec<String> = ARGUMENTS.iter().map(|argument| (*argument).to_owned()).collect();
         all.push(format!("--window-size={width},{height}"));
+        if free_space(Path::new(SHARED_MEMORY)).is_none_or(|free| free < SHARED_MEMORY_WANTED) {
+            all.push(SHARES_ELSEWHERE.to_owned());
+        }
         all.push(format!("--user-data-dir={}", self.dir.join("profile").display()));
         all.extend_from_slice(arguments);
         let mut options = json!({"args": all});
