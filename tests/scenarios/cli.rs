@@ -206,6 +206,14 @@ fn wrong_input_is_refused_before_anything_starts() {
             &["ask", "--project", &project, "--billing", "organization", "--api-key-ref", "nonsense", "Hi"],
             "--api-key-ref",
         ),
+        (
+            &["ask", "--project", &project, "--billing", "personal", "--claude-bin", &missing, "Hi"],
+            "--claude-bin",
+        ),
+        (
+            &["local", "--project", &project, "--billing", "personal", "--claude-bin", &missing],
+            "--claude-bin",
+        ),
         (&["local", "--project", &project, "--billing", "personal", "--listen", "192.0.2.1:0"], "loopback"),
     ];
     for (words, expected) in rows {
