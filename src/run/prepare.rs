@@ -14,6 +14,7 @@ use crate::claude::argv::{self, SessionArg, TurnArgs};
 use crate::claude::auth_check::{self, Decision};
 use crate::claude::environment::{self, EnvFault, EnvInputs, TurnEnv};
 use crate::claude::prompt;
+use crate::claude::version::{Probed, Verdict};
 use crate::config::TurnEnvValue;
 use crate::sdk::bound::RunError;
 use crate::sdk::context::{Boundary, FileText, Rendered, render_context};
@@ -146,13 +147,15 @@ fn binding(run: &Run) -> Result<ProjectBinding, End> {
 }
 
 fn check_runtime(run: &Run) -> Result<(), End> {
-    let probed = run.shared.runtime.probed();
-    if probed.verdict.allows_turns() {
-        return Ok(());
-    }
-    match probed.version {
-        None => Err(End::by(Cause::RuntimeUnreachable)),
-        Some(_) => Err(End::by(Cause::RuntimeUnsupported)),
+    runtime_fault(run.shared.runtime.probed()).map_or(Ok(()), |cause| Err(End::by(cause)))
+}
+
+/// What keeps the CLI from running turns, under the code that the heartbeat says of it too.
+fn runtime_fault(probed: Probed) -> Option<Cause> {
+    match probed.verdict {
+        Verdict::Pinned | Verdict::Untested => None,
+        Verdict::Unsupported => Some(Cause::RuntimeUnsupported),
+        Verdict::Unreachable => Some(Cause::RuntimeUnreachable),
     }
 }
 
@@ -339,5 +342,22 @@ fn prove_who_pays(
             Err(End::by(Cause::NotLoggedIn))
         }
         Decision::Refuse(_) => Err(End::by(Cause::PrecheckMismatch)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claude::version;
+
+    #[test]
+    fn a_refused_run_has_the_code_of_the_heartbeat() {
+        let answers =
+            [None, Some("please reinstall"), Some("2.1.200 (Claude Code)"), Some("2.1.999 (Claude Code)")];
+        for answer in answers {
+            let probed = version::verdict(answer.map(str::as_bytes));
+            let reason = probed.verdict.degraded_reason().filter(|_| !probed.verdict.allows_turns());
+            assert_eq!(runtime_fault(probed).map(|cause| cause.row().code), reason, "{answer:?}");
+        }
     }
 }
