@@ -65,19 +65,17 @@ pub fn prepare(run: &mut Run) -> Result<Prepared, End> {
     followup::settle_open(run, FollowupState::Refused)?;
     check_age(run)?;
     check_trigger(run)?;
-    let binding = binding(run)?;
-    let config = binding.runner_config.clone().unwrap_or_default();
-    check_runtime(run)?;
-    let project = run.shared.workspaces.resolve(&binding.workspace_ref).map_err(Cause::from)?;
-    check_host(run, &config)?;
+    load_newer_binding(run)?;
     let session = session(run)?;
-    let mut args = arguments(run, &binding, &config, session)?;
+    plan(run, session)?;
     locks::take(
         run,
         &run.shared.state.thread_lock(run.entry()?.invocation.thread_id),
         &run.shared.state.session_lock(session.id()),
     )?;
     waiting::for_slot(run)?;
+    // The wait can be long: what the binding says now is what the turn gets (IN-8).
+    let Plan { binding, project, mut args } = plan(run, session)?;
     let context = context(run)?;
     make_directories(run, &args)?;
     let files = fetch_files(run, &context)?;
@@ -129,21 +127,40 @@ fn check_trigger(run: &Run) -> Result<(), End> {
     }
 }
 
-/// The binding of the run's forum, loaded anew when the event knows a newer version.
-fn binding(run: &Run) -> Result<ProjectBinding, End> {
+/// Loads the run's forum anew when the event knows a newer version.
+fn load_newer_binding(run: &Run) -> Result<(), End> {
     let invocation = &run.entry()?.invocation;
     let (channel_id, wanted) = (invocation.channel_id, invocation.settings_version);
     let known = run.shared.channels.get(channel_id);
     if known.is_none_or(|channel| channel.settings_version < wanted) {
         match run.bound.client().get_served_channel_config(channel_id) {
             Ok(channel) => run.shared.channels.put(channel_id, channel),
-            // The version held is still the best there is; without one the run ends below.
+            // The version held is still the best there is; without one the run ends right after.
             Err(error) => log::warn!("code=channel_not_loaded run={} error={}", run.run_id, error.code()),
         }
         run.check_cancel()?;
     }
-    let channel = run.shared.channels.get(channel_id).ok_or(Cause::ProjectNotBound)?;
-    channels::binding(&channel).cloned().ok_or(End::by(Cause::ProjectNotBound))
+    Ok(())
+}
+
+/// Where and how the turn would work.
+struct Plan {
+    binding: ProjectBinding,
+    project: Project,
+    args: TurnArgs,
+}
+
+/// What follows from the binding as it is now; needs no lock and asks nobody but the CLI for its version.
+fn plan(run: &Run, session: SessionArg) -> Result<Plan, End> {
+    let channel =
+        run.shared.channels.get(run.entry()?.invocation.channel_id).ok_or(Cause::ProjectNotBound)?;
+    let binding = channels::binding(&channel).cloned().ok_or(Cause::ProjectNotBound)?;
+    let config = binding.runner_config.clone().unwrap_or_default();
+    check_runtime(run)?;
+    let project = run.shared.workspaces.resolve(&binding.workspace_ref).map_err(Cause::from)?;
+    check_host(run, &config)?;
+    let args = arguments(run, &binding, &config, session)?;
+    Ok(Plan { binding, project, args })
 }
 
 fn check_runtime(run: &Run) -> Result<(), End> {
