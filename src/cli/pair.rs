@@ -17,7 +17,7 @@ use super::exit::Failure;
 use super::project::ProjectDir;
 use super::run;
 use super::show::one_line;
-use crate::claude::environment::{clean_path, find_program};
+use crate::claude::environment::{clean_path, find_program, passwd_home};
 use crate::config::{self, Config, SecretRef};
 use crate::local::{Hooks, LocalError, Options, Server};
 use crate::run::workspace::Workspaces;
@@ -69,13 +69,14 @@ impl Pair {
     pub fn start(options: &PairOptions<'_>) -> Result<Pair, Failure> {
         let billing = chosen(options.turns.billing.as_ref())?;
         check(options.turns, billing, std::env::var_os("PATH").as_deref())?;
+        let variables: Vec<_> = std::env::vars_os().collect();
+        run::check_home(&variables, passwd_home())?;
         let server =
             Server::start(server_options(options, billing)).map_err(|fault| local_failure(&fault))?;
         let config = runner_config(options, billing, &server)?;
         let map = options.projects.iter().map(|project| (project.reference.clone(), project.path.clone()));
         let workspaces = Workspaces::Map(BTreeMap::from_iter(map));
-        let environment = std::env::vars_os().collect();
-        let runner = Runner::new(config, workspaces, environment).map_err(|fault| run::failure(&fault))?;
+        let runner = Runner::new(config, workspaces, variables).map_err(|fault| run::failure(&fault))?;
         let (stop, signals) = (runner.stop_handle(), runner.signal_sender());
         let (tell, ended) = bounded(1);
         // Nobody listens any more when the pair was dropped: its end interests nobody then.

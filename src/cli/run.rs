@@ -76,7 +76,10 @@ fn check_credentials(config: &Config) -> Result<(), Failure> {
 }
 
 /// No turn could ever run without a home (M2-34 note 7).
-fn check_home(environment: &[(OsString, OsString)], passwd: Option<PathBuf>) -> Result<(), Failure> {
+///
+/// # Errors
+/// Neither HOME in `environment` nor `passwd` is an existing directory.
+pub fn check_home(environment: &[(OsString, OsString)], passwd: Option<PathBuf>) -> Result<(), Failure> {
     environment::home(environment, passwd.as_deref()).map(drop).map_err(|fault| {
         log::error!("code={}", fault.code());
         Failure::configuration(fault.to_string())
