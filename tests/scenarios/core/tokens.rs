@@ -81,6 +81,20 @@ fn az_p6_runner_never_starts_runtime() {
     }
 }
 
+/// while the agent token itself is refused, the end of a refused run waits until it is good again.
+#[test]
+fn r_31_a_refusal_outlasts_a_refused_agent_token() {
+    let (world, run) = one_event(|world, run| {
+        with_claims(world, run, Signer::Stranger, |_| {});
+        // The second is the repeat with the token read anew.
+        for ordinal in 1..=2 {
+            let refused = Problem::new(401, "unauthenticated");
+            world.hooks.nth("finishRun", ordinal, Fault::Refuse(refused, None));
+        }
+    });
+    refused_before_start(&world, run, "invalid_invocation_token", "told later");
+}
+
 #[test]
 fn az_p6_a_refused_renewal_starts_nothing() {
     let (world, run) = one_event(|world, run| {
