@@ -15,7 +15,7 @@ use crate::claude::auth_check::{self, Decision};
 use crate::claude::environment::{self, EnvFault, EnvInputs, TurnEnv};
 use crate::claude::prompt;
 use crate::claude::version::{Probed, Verdict};
-use crate::config::TurnEnvValue;
+use crate::config::{Config, TurnEnvValue};
 use crate::sdk::bound::RunError;
 use crate::sdk::context::{Boundary, FileText, Rendered, render_context};
 use crate::sdk::inbox::EntryState;
@@ -64,6 +64,7 @@ pub fn prepare(run: &mut Run) -> Result<Prepared, End> {
     // Nothing that came for it under a former runner can be read any more.
     followup::settle_open(run, FollowupState::Refused)?;
     check_age(run)?;
+    check_allowed(run)?;
     check_trigger(run)?;
     load_newer_binding(run)?;
     let session = session(run)?;
@@ -116,6 +117,21 @@ pub fn check_age(run: &Run) -> Result<(), End> {
         return Err(End::by(Cause::EventTooOld).telling(TOO_OLD));
     }
     Ok(())
+}
+
+/// Points 8 and 10 of the token check: what the runner may not do, whoever signed for it (M2-34 note 4).
+pub fn not_allowed(config: &Config, mode: BillingMode, class: ToolClass) -> Option<Cause> {
+    if mode == BillingMode::Personal && !config.runner.allow_personal {
+        return Some(Cause::PersonalNotAllowed);
+    }
+    config.runner.tool_class.exceeds(class).then_some(Cause::ToolClassMismatch)
+}
+
+/// The same as on acceptance: the configuration may be another one since.
+fn check_allowed(run: &Run) -> Result<(), End> {
+    let invocation = &run.entry()?.invocation;
+    not_allowed(&run.shared.config, invocation.billing_mode, invocation.tool_class)
+        .map_or(Ok(()), |cause| Err(End::by(cause)))
 }
 
 fn check_trigger(run: &Run) -> Result<(), End> {
