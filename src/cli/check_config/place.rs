@@ -12,7 +12,7 @@ use crate::claude::environment;
 use crate::config::Config;
 use crate::run::parallel_limit;
 use crate::run::state_dir::StateDir;
-use crate::sys::place::free_space;
+use crate::sys::place::{free_space, real};
 
 /// Write permission of group and others.
 const OTHERS_WRITE: u32 = 0o022;
@@ -126,7 +126,8 @@ fn state_dir(path: &Path) -> Check {
 }
 
 fn length(state_dir: &Path) -> Check {
-    let bytes = state_dir.as_os_str().as_bytes().len();
+    // Turns get the path without links.
+    let bytes = real(state_dir).as_os_str().as_bytes().len();
     if bytes <= STATE_DIR_BYTES {
         return Check::ok("state_dir_short", "runner.state_dir leaves room for the CLI's socket");
     }
@@ -285,6 +286,19 @@ mod tests {
         std::fs::create_dir_all(top.join("s/claude-config")).unwrap();
         std::fs::write(top.join("s/claude-config/organization"), "").unwrap();
         assert_eq!(codes(key), ["cli_dir_unwritable"]);
+    }
+
+    /// The runner works with the path without links.
+    #[test]
+    fn a_short_link_to_a_long_state_directory_is_long() {
+        let top = TempDir::new().unwrap();
+        let long = top.join("x".repeat(STATE_DIR_BYTES));
+        std::fs::create_dir(&long).unwrap();
+        let link = std::env::temp_dir().join(format!("l{}", std::process::id()));
+        std::os::unix::fs::symlink(&long, &link).unwrap();
+        let found = length(&link).code;
+        std::fs::remove_file(&link).unwrap();
+        assert_eq!(found, "state_dir_long");
     }
 
     #[test]
