@@ -27,8 +27,7 @@ struct Untold {
 pub fn status(options: &StatusOptions) -> Result<u8, Failure> {
     let report = gathered(options).map_err(|untold| {
         if options.json {
-            let object = serde_json::json!({"fault": untold.code, "sentence": untold.failure.message});
-            show::line(&object.to_string());
+            untold.failure.print_object(untold.code);
         }
         untold.failure
     })?;
