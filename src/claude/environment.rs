@@ -120,7 +120,7 @@ pub fn build(inputs: &EnvInputs<'_>) -> Result<TurnEnv, EnvFault> {
     add_turn_env(&mut vars, inputs.turn_env)?;
     add_passed(&mut vars, &parent);
     add_locale(&mut vars, &parent);
-    set(&mut vars, "HOME", home(&parent, inputs.passwd_home.as_deref())?);
+    set(&mut vars, "HOME", home(inputs.parent, inputs.passwd_home.as_deref())?);
     set(&mut vars, "TMPDIR", inputs.temp_dir.as_os_str());
     let path = clean_path(parent.get(OsStr::new("PATH")).copied());
     set(&mut vars, "PATH", join_path(&path));
@@ -142,6 +142,17 @@ pub fn build(inputs: &EnvInputs<'_>) -> Result<TurnEnv, EnvFault> {
 /// The runtime's own directory in mode organization; made 0700 by the caller and never written by the runner.
 pub fn config_dir(state_dir: &Path) -> PathBuf {
     state_dir.join("claude-config").join("organization")
+}
+
+/// HOME of `parent`, else `passwd`, whichever is an existing directory first; never a relative one.
+///
+/// # Errors
+/// [`EnvFault::HomeMissing`] when neither is.
+pub fn home(parent: &[(OsString, OsString)], passwd: Option<&Path>) -> Result<PathBuf, EnvFault> {
+    let usable = |dir: &PathBuf| dir.is_absolute() && dir.is_dir();
+    let own = parent.iter().find(|(name, _)| name == "HOME").map(|(_, value)| PathBuf::from(value));
+    let own = own.filter(usable);
+    own.or_else(|| passwd.map(Path::to_path_buf).filter(usable)).ok_or(EnvFault::HomeMissing)
 }
 
 /// The home directory in the passwd entry of the account this process runs as.
@@ -220,12 +231,6 @@ fn add_locale(vars: &mut Vars, parent: &BTreeMap<&OsStr, &OsStr>) {
 fn is_utf8_locale(value: &OsStr) -> bool {
     let name = value.to_string_lossy().to_ascii_lowercase();
     name.contains(".utf-8") || name.contains(".utf8")
-}
-
-fn home(parent: &BTreeMap<&OsStr, &OsStr>, passwd: Option<&Path>) -> Result<PathBuf, EnvFault> {
-    let usable = |dir: &PathBuf| dir.is_absolute() && dir.is_dir();
-    let own = parent.get(OsStr::new("HOME")).map(PathBuf::from).filter(usable);
-    own.or_else(|| passwd.map(Path::to_path_buf).filter(usable)).ok_or(EnvFault::HomeMissing)
 }
 
 fn checked_key(key: Option<&str>) -> Result<&str, EnvFault> {

@@ -28,8 +28,17 @@ use interrupts::Interrupts;
 /// Asks, shows and prints.
 ///
 /// # Errors
-/// What kept the question from being asked or followed; how the run ended is the exit code.
+/// What kept the question from being asked or followed; how the run ended is the exit code. A script reads the
+/// failure as an object too.
 pub fn ask(options: &AskOptions) -> Result<u8, Failure> {
+    asked(options).inspect_err(|failure| {
+        if options.json {
+            failure.print_object(failure.word());
+        }
+    })
+}
+
+fn asked(options: &AskOptions) -> Result<u8, Failure> {
     let attachments = upload::check(&options.attach)?;
     save::check(&options.out)?;
     let project = ProjectDir::of(options.project.as_deref().unwrap_or(Path::new(".")))?;

@@ -31,6 +31,7 @@ pub fn check_config(options: &CheckOptions) -> Result<u8, Failure> {
         }
     };
     let mut checks = vec![Check::ok("config_loaded", "every key of the file can be used")];
+    checks.push(place::config_file(&options.config));
     checks.extend(offline(&config, &environment));
     if options.online {
         checks.extend(online::checks(&config));
@@ -42,7 +43,7 @@ pub fn check_config(options: &CheckOptions) -> Result<u8, Failure> {
 /// Every check that needs no network.
 fn offline(config: &Config, environment: &[(OsString, OsString)]) -> Vec<Check> {
     let mut checks = secrets::checks(config);
-    checks.extend(place::checks(config));
+    checks.extend(place::checks(config, environment));
     checks.extend(account::checks(environment));
     checks.extend(rules::checks(config));
     checks.extend(runtime::checks(config, environment));

@@ -45,6 +45,23 @@ impl Failure {
     pub fn configuration(message: impl Into<String>) -> Failure {
         Failure { exit: CONFIGURATION, message: message.into() }
     }
+
+    /// The exit code as a word, where a script needs nothing more precise.
+    pub fn word(&self) -> &'static str {
+        match self.exit {
+            USAGE => "usage",
+            SUPERSEDED => "superseded",
+            TOKEN_REFUSED => "token_refused",
+            CONFIGURATION => "configuration",
+            INTERRUPTED => "interrupted",
+            _ => "failed",
+        }
+    }
+
+    /// Prints the failure to standard output as the one object that a script reads in any case.
+    pub fn print_object(&self, fault: &str) {
+        show::line(&serde_json::json!({"fault": fault, "sentence": self.message}).to_string());
+    }
 }
 
 /// Prints a failure and gives the program's exit code.

@@ -4,6 +4,7 @@
 //! check of `run` holds here too.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::thread::JoinHandle;
@@ -15,6 +16,8 @@ use super::data_dir;
 use super::exit::Failure;
 use super::project::ProjectDir;
 use super::run;
+use super::show::one_line;
+use crate::claude::environment::{clean_path, find_program, passwd_home};
 use crate::config::{self, Config, SecretRef};
 use crate::local::{Hooks, LocalError, Options, Server};
 use crate::run::workspace::Workspaces;
@@ -65,14 +68,15 @@ impl Pair {
     /// Why one of them does not start; nothing is left running.
     pub fn start(options: &PairOptions<'_>) -> Result<Pair, Failure> {
         let billing = chosen(options.turns.billing.as_ref())?;
-        check(options.turns, billing)?;
+        check(options.turns, billing, std::env::var_os("PATH").as_deref())?;
+        let variables: Vec<_> = std::env::vars_os().collect();
+        run::check_home(&variables, passwd_home())?;
         let server =
             Server::start(server_options(options, billing)).map_err(|fault| local_failure(&fault))?;
         let config = runner_config(options, billing, &server)?;
         let map = options.projects.iter().map(|project| (project.reference.clone(), project.path.clone()));
         let workspaces = Workspaces::Map(BTreeMap::from_iter(map));
-        let environment = std::env::vars_os().collect();
-        let runner = Runner::new(config, workspaces, environment).map_err(|fault| run::failure(&fault))?;
+        let runner = Runner::new(config, workspaces, variables).map_err(|fault| run::failure(&fault))?;
         let (stop, signals) = (runner.stop_handle(), runner.signal_sender());
         let (tell, ended) = bounded(1);
         // Nobody listens any more when the pair was dropped: its end interests nobody then.
@@ -138,7 +142,7 @@ pub fn chosen(billing: Option<&Billing>) -> Result<&Billing, Failure> {
 }
 
 /// What would fail every run is said before anything starts.
-fn check(turns: &TurnOptions, billing: &Billing) -> Result<(), Failure> {
+fn check(turns: &TurnOptions, billing: &Billing, path: Option<&OsStr>) -> Result<(), Failure> {
     if turns.class == ToolClass::Host && process::effective_uid() == 0 {
         return Err(Failure::usage("--tool-class host is refused for root; use an ordinary account"));
     }
@@ -147,9 +151,25 @@ fn check(turns: &TurnOptions, billing: &Billing) -> Result<(), Failure> {
             "--tool-class host works only with the write permission of the project; add --write, or take the class scoped",
         ));
     }
+    check_key(billing)?;
+    check_program(&turns.claude_bin, path)
+}
+
+fn check_key(billing: &Billing) -> Result<(), Failure> {
     let Billing::Organization { key_ref } = billing else { return Ok(()) };
     let key = SecretRef::parse(key_ref).map_err(|fault| Failure::usage(format!("--api-key-ref: {fault}")))?;
     key.read_token().map(drop).map_err(|fault| Failure::usage(format!("--api-key-ref: {fault}")))
+}
+
+fn check_program(name: &str, path: Option<&OsStr>) -> Result<(), Failure> {
+    let missing = || {
+        Failure::usage(format!(
+            "--claude-bin: {} is on no trusted directory of PATH, or cannot be executed; install Claude Code or name its \
+             absolute path",
+            one_line(name)
+        ))
+    };
+    find_program(name, &clean_path(path)).map(drop).ok_or_else(missing)
 }
 
 fn server_options(options: &PairOptions<'_>, billing: &Billing) -> Options {
@@ -308,10 +328,22 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_cannot_be_found_is_refused() {
+        for (name, good) in
+            [("/bin/sh", true), ("sh", true), ("/nonexistent/claude", false), ("no-such-claude", false)]
+        {
+            let turns = TurnOptions { claude_bin: name.into(), ..turns(ToolClass::Chat) };
+            let found = check(&turns, &Billing::Personal, Some("/usr/bin:/bin".as_ref()));
+            assert_eq!(found.is_ok(), good, "{name}");
+            assert!(found.is_ok() || found.unwrap_err().message.contains("--claude-bin"), "{name}");
+        }
+    }
+
+    #[test]
     fn keys_that_cannot_be_read_are_refused() {
         for (key_ref, said) in [("nonsense", "--api-key-ref"), ("file:/nonexistent/key", "does not exist")] {
             let billing = Billing::Organization { key_ref: key_ref.into() };
-            let failure = check(&turns(ToolClass::Chat), &billing).unwrap_err();
+            let failure = check(&turns(ToolClass::Chat), &billing, None).unwrap_err();
             assert!(failure.message.contains(said), "{}", failure.message);
         }
     }

@@ -1,10 +1,12 @@
 //! `run`: the service. Configuration, log, signals, runner, exit code.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::exit::{self, Failure};
 use super::logging;
+use crate::claude::environment;
 use crate::config::{self, Config};
 use crate::run::workspace::Workspaces;
 use crate::runner::{Runner, RunnerFault};
@@ -24,10 +26,11 @@ pub fn run(file: &Path, superseded_limit: Option<Duration>) -> Result<u8, Failur
     if let Some(code) = init_warning(std::process::id()) {
         log::warn!("code={code}");
     }
+    let variables: Vec<_> = std::env::vars_os().collect();
+    check_home(&variables, environment::passwd_home())?;
     check_credentials(&config)?;
     let workspaces = Workspaces::Root(config.runner.projects_root.clone());
-    let mut runner =
-        Runner::new(config, workspaces, std::env::vars_os().collect()).map_err(|it| failure(&it))?;
+    let mut runner = Runner::new(config, workspaces, variables).map_err(|it| failure(&it))?;
     if let Some(limit) = superseded_limit {
         runner = runner.give_up_superseded_after(limit);
     }
@@ -72,6 +75,17 @@ fn check_credentials(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
+/// No turn could ever run without a home (M2-34 note 7).
+///
+/// # Errors
+/// Neither HOME in `environment` nor `passwd` is an existing directory.
+pub fn check_home(environment: &[(OsString, OsString)], passwd: Option<PathBuf>) -> Result<(), Failure> {
+    environment::home(environment, passwd.as_deref()).map(drop).map_err(|fault| {
+        log::error!("code={}", fault.code());
+        Failure::configuration(fault.to_string())
+    })
+}
+
 /// What a runner's fault means for whoever started it.
 pub fn failure(fault: &RunnerFault) -> Failure {
     log::error!("code={}", fault.code());
@@ -114,6 +128,16 @@ mod tests {
     #[test]
     fn c2_07_process_1_is_warned_of() {
         assert_eq!([1, 2].map(init_warning), [Some("runs_as_process_1"), None]);
+    }
+
+    #[test]
+    fn c2_09_without_a_home_nothing_starts() {
+        let environment = [(OsString::from("HOME"), OsString::from("/nonexistent"))];
+        assert!(check_home(&environment, Some("/".into())).is_ok());
+        for passwd in [None, Some(PathBuf::from("/nonexistent"))] {
+            let failure = check_home(&environment, passwd).unwrap_err();
+            assert!(failure.exit == exit::CONFIGURATION && failure.message.contains("HOME"), "{failure:?}");
+        }
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn runner(document: &mut Document<'_>) -> RunnerConfig {
             choice(TOOL_CLASSES, "chat, scoped or host"),
         ),
         scoped_allowed_tools: d.take_list("runner.scoped_allowed_tools", tools::rule),
-        write_tools: d.take_list("runner.write_tools", tools::rule),
+        write_tools: d.take_list("runner.write_tools", tools::tool_name),
         anthropic_api_key_ref: d.take("runner.anthropic_api_key_ref", None, optional(secret_ref)),
         allow_personal: d.take("runner.allow_personal", false, boolean),
         forward_ssh_agent: d.take("runner.forward_ssh_agent", false, boolean),

@@ -19,7 +19,7 @@ pub enum Problem {
     NotText,
     /// The text is not TOML from here on.
     Syntax,
-    /// A key stands twice.
+    /// A key or table stands twice.
     DuplicateKey,
     /// The key is not in the table of keys.
     UnknownKey,
@@ -145,7 +145,7 @@ impl Problem {
             Problem::FileTooLong => "the file is too long for a configuration; name the right file",
             Problem::NotText => "the file is not UTF-8 text; save it as UTF-8",
             Problem::Syntax => "this is not TOML; correct the line or the one before it",
-            Problem::DuplicateKey => "the key stands twice; remove one of them",
+            Problem::DuplicateKey => "the key or table stands here a second time; keep one of both",
             Problem::UnknownKey => "unknown key; correct its name or remove it",
             Problem::Missing => "required key is missing; add it",
             Problem::WrongType(_) => "wrong type; write ",

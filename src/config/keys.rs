@@ -85,7 +85,7 @@ pub const KEYS: &[Key] = &[
     optional(
         "runner.write_tools",
         r#"["Write", "Edit", "NotebookEdit", "Bash"]"#,
-        "Tools that a read-only binding takes away.",
+        "Names of the tools that a read-only binding takes away.",
     ),
     optional(
         "runner.anthropic_api_key_ref",

@@ -132,9 +132,9 @@ impl<'t> Document<'t> {
 
     fn note_found(&mut self, key: &str, found: Found) {
         // A damaged text or section may have lost the key; that is the first thing to correct.
-        if found.problem == Problem::Missing
-            && (self.source.is_broken() || self.is_faulty(keys::split(key).0))
-        {
+        let (section, leaf) = keys::split(key);
+        let is_lost = || self.source.may_have_lost(section, leaf) || self.is_faulty(section);
+        if found.problem == Problem::Missing && is_lost() {
             return;
         }
         let name = found.name.map_or_else(|| key.to_owned(), |name| format!("{key}.{name}"));
@@ -178,7 +178,7 @@ impl<'t> Document<'t> {
 
     /// What follows from broken text on the same line is no news.
     fn note(&mut self, line: usize, key: String, problem: Problem) {
-        if key.is_empty() || !self.source.broken.contains_key(&line) {
+        if key.is_empty() || !self.source.is_unread(line) {
             self.faults.push(Fault { file: self.source.file.clone(), line: Some(line), key, problem });
         }
     }

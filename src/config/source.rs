@@ -18,6 +18,9 @@ pub struct Source<'t> {
     pub(super) readable: Cow<'t, str>,
     /// The lines, counted from 1, at which the text itself is faulty, with the first fault of each.
     pub(super) broken: BTreeMap<usize, Problem>,
+    text: &'t str,
+    /// The parser gives up the rest behind a broken line.
+    is_cut: bool,
     line_starts: Vec<usize>,
 }
 
@@ -30,21 +33,36 @@ impl<'t> Source<'t> {
             file: file.to_owned(),
             readable: Cow::Borrowed(text),
             broken: BTreeMap::new(),
+            text,
+            is_cut: false,
             line_starts,
         };
         for error in &errors {
             let (line, problem) = source.place(error);
             source.broken.entry(line).or_insert(problem);
         }
-        if let Some(rest) = source.without_broken_lines(text) {
-            source.readable = Cow::Owned(rest);
+        if source.broken.values().any(|problem| *problem == Problem::Syntax) {
+            match source.without_broken_lines() {
+                Some(rest) => source.readable = Cow::Owned(rest),
+                None => source.is_cut = true,
+            }
         }
         source
     }
 
-    /// Whether any of it is not TOML.
-    pub fn is_broken(&self) -> bool {
-        !self.broken.is_empty()
+    /// Whether a key of `section` may stand in the file and not be read, because the text is broken there.
+    pub fn may_have_lost(&self, section: &str, leaf: &str) -> bool {
+        let named = |line: usize| {
+            let text = self.text.split('\n').nth(line - 1).unwrap_or_default();
+            text.contains(section) || text.contains(leaf)
+        };
+        let mut unread = self.broken.iter().filter(|(_, problem)| **problem == Problem::Syntax);
+        unread.any(|(line, _)| self.is_cut || named(*line))
+    }
+
+    /// Whether the line holds no TOML.
+    pub fn is_unread(&self, line: usize) -> bool {
+        self.broken.get(&line) == Some(&Problem::Syntax)
     }
 
     /// The line, counted from 1, of a byte offset.
@@ -58,14 +76,19 @@ impl<'t> Source<'t> {
         (line, if doubled { Problem::DuplicateKey } else { Problem::Syntax })
     }
 
-    /// The parser gives up the rest behind some broken lines; with blanks in their place it reads the others.
-    fn without_broken_lines(&self, text: &str) -> Option<String> {
-        let is_broken = |index: usize| self.broken.contains_key(&(index + 1));
+    /// The parser gives up the rest behind some broken lines; with blanks in their place it reads the others. What
+    /// stands twice it reads by itself: a table as one with the first, a key as it stands first.
+    fn without_broken_lines(&self) -> Option<String> {
         let keep = |(index, line): (usize, &str)| {
-            if is_broken(index) { " ".repeat(line.len()) } else { line.to_owned() }
+            if self.is_unread(index + 1) { " ".repeat(line.len()) } else { line.to_owned() }
         };
-        let kept: Vec<String> = text.split('\n').enumerate().map(keep).collect();
+        let kept: Vec<String> = self.text.split('\n').enumerate().map(keep).collect();
         let kept = kept.join("\n");
-        DeTable::parse(&kept).is_ok().then_some(kept).filter(|_| self.is_broken())
+        let (_, errors) = DeTable::parse_recoverable(&kept);
+        let is_known = |error: &Error| {
+            let (line, problem) = self.place(error);
+            self.broken.get(&line) == Some(&problem)
+        };
+        errors.iter().all(is_known).then_some(kept)
     }
 }

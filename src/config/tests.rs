@@ -10,6 +10,8 @@ use super::*;
 use crate::sdk::wire::run::ToolClass;
 use crate::sys::private::TempDir;
 
+mod broken;
+
 const FILE: &str = "runner.toml";
 /// Set to write `config.example.toml` anew from the table of keys.
 const UPDATE: &str = "UPDATE_GOLDEN";
@@ -197,6 +199,11 @@ fn test_config_tool_and_model_values() {
     }
     assert_eq!(one_fault("runner.scoped_allowed_tools", "[\"Read,Bash\"]").problem, Problem::ToolRule);
     assert_eq!(faults(&with("runner.scoped_allowed_tools", "[\"Read(./**)\", \"Bash(git log *)\"]")), []);
+    // Only the name of a rule is compared with these, so anything else would take nothing away (IN-8).
+    for value in ["[\"Bash(rm *)\"]", "[\"mcp__*\"]"] {
+        assert_eq!(one_fault("runner.write_tools", value).problem, Problem::Name, "{value}");
+    }
+    assert_eq!(faults(&with("runner.write_tools", "[\"Bash\", \"mcp__files__write\"]")), []);
 }
 
 #[test]
@@ -285,22 +292,6 @@ fn five_faults_are_reported_at_once_with_key_file_and_line() {
         assert!(line.starts_with(start), "{line}");
     }
     assert!(!message.contains("canary"));
-}
-
-#[test]
-fn broken_text_is_reported_by_line_beside_the_other_faults() {
-    let text = example().replace("\nstop_grace = \"10s\"", "\nstop_grace = \"10s");
-    let line = text.lines().position(|line| line.starts_with("stop_grace")).unwrap() + 1;
-    let found = parse(&text, FILE).unwrap_err().0;
-    assert!(
-        found.iter().any(|fault| fault.line == Some(line) && fault.problem == Problem::Syntax),
-        "{found:?}"
-    );
-    let doubled = format!("{}level = \"info\"\n", example());
-    assert_eq!(faults(&doubled), [(String::new(), "duplicate_key")]);
-    let both = format!("broken\n{}", with("runner.stop_grace", "\"soon\""));
-    let codes: Vec<&str> = faults(&both).into_iter().map(|(_, code)| code).collect();
-    assert_eq!(codes, ["config_syntax", "bad_duration"]);
 }
 
 /// A file in `home` whose projects root and state directory lie there.

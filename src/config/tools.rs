@@ -21,12 +21,35 @@ pub fn rule(value: &DeValue<'_>) -> Result<String, Problem> {
     if is_rule(&rule) { Ok(rule) } else { Err(Problem::ToolRule) }
 }
 
+/// The name of a tool without a rule and without a wildcard, to be compared with the names of rules.
+pub fn tool_name(value: &DeValue<'_>) -> Result<String, Problem> {
+    let name = argument(value)?;
+    let plain = is_name(&name) && !name.contains('*');
+    if plain { Ok(name) } else { Err(Problem::Name) }
+}
+
 /// Whether `rule` is a name or `name(rule)`; also asked for rules that come with a binding.
 pub fn is_rule(rule: &str) -> bool {
-    match rule.split_once('(') {
-        Some((name, rest)) => is_name(name) && rest.ends_with(')'),
+    match rule.find('(') {
+        Some(at) => is_name(&rule[..at]) && is_one_pair(&rule[at..]),
         None => is_name(rule),
     }
+}
+
+/// Whether the first parenthesis closes with the last character: what follows would be a second rule.
+fn is_one_pair(text: &str) -> bool {
+    let mut depth = 0_usize;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return at + letter.len_utf8() == text.len();
+        }
+    }
+    false
 }
 
 fn is_name(name: &str) -> bool {
@@ -81,6 +104,10 @@ mod tests {
             "1Read",
             "./x",
             "Read)",
+            "Read(./**) Write(./**)",
+            "Bash(a),Bash(b)",
+            "Bash(a) b)",
+            "Bash(a(b)",
         ] {
             assert!(!is_rule(bad), "{bad}");
         }

@@ -61,6 +61,7 @@ pub fn optional<T>(
 pub fn argument(value: &DeValue<'_>) -> Result<String, Problem> {
     let text = filled(value)?;
     match text {
+        _ if text.trim().is_empty() => Err(Problem::Empty),
         _ if text.starts_with('-') => Err(Problem::LeadingDash),
         _ if text.len() > NAME_LIMIT => Err(Problem::TooLong),
         _ => Ok(text.to_owned()),
@@ -262,6 +263,7 @@ mod tests {
             ("\"opus\"", Ok("opus".to_owned())),
             ("\"claude-opus-4[1m]\"", Ok("claude-opus-4[1m]".to_owned())),
             ("\"\"", Err(Problem::Empty)),
+            ("\" \"", Err(Problem::Empty)),
             ("\"-x\"", Err(Problem::LeadingDash)),
             ("\"--model\"", Err(Problem::LeadingDash)),
             ("\"a\\u0007\"", Err(Problem::ControlCharacter)),

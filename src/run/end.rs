@@ -43,7 +43,7 @@ pub enum Cause {
     ProjectNotBound,
     /// `claude --version` does not answer.
     RuntimeUnreachable,
-    /// The CLI is older than the minimum.
+    /// The CLI is older than the minimum, or does not say its version as it should.
     RuntimeUnsupported,
     /// The workspace reference leads out of the projects root.
     OutsideRoot,
@@ -200,7 +200,7 @@ pub const ROWS: &[Row] = &[
         Cause::RuntimeUnsupported,
         "runtime_version_unsupported",
         failed(reason::RUNTIME_ERROR),
-        "The CLI is older than the minimum; install the pinned version.",
+        "The CLI is older than the minimum, or does not answer as Claude Code; install the pinned version.",
     ),
     row(
         Cause::OutsideRoot,

@@ -4,6 +4,7 @@
 //! any run knew is kept here for it.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -14,8 +15,8 @@ use crate::sdk::bound::TokenCell;
 /// What stands in place of a secret.
 pub const MASKED: &str = "[redacted]";
 
-/// Shorter values are no secrets worth masking: they would blank ordinary words.
-const MIN_SECRET_LEN: usize = 8;
+/// Shorter values are no secrets worth masking: they would blank ordinary words and numbers.
+const MIN_SECRET_LEN: usize = 4;
 
 /// Most secrets kept for the log. Invocation tokens come and go; the lasting ones come anew with each run.
 const MAX_KEPT: usize = 256;
@@ -26,11 +27,15 @@ static KEPT: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 /// `text` with every secret replaced that this process knows; for the log only.
 pub fn apply_kept(text: &str) -> Cow<'_, str> {
     let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut masked = Cow::Borrowed(text);
-    for secret in kept.iter().filter(|secret| text.contains(secret.as_str())) {
-        masked = Cow::Owned(masked.replace(secret.as_str(), MASKED));
-    }
-    masked
+    let mut found: Vec<&str> =
+        kept.iter().map(String::as_str).filter(|secret| text.contains(secret)).collect();
+    found.sort_by_key(longest_first);
+    found.into_iter().fold(Cow::Borrowed(text), |masked, secret| masked.replace(secret, MASKED).into())
+}
+
+/// A secret that holds another one goes as a whole.
+fn longest_first(secret: &impl AsRef<str>) -> Reverse<usize> {
+    Reverse(secret.as_ref().len())
 }
 
 fn keep(secret: &str) {
@@ -83,8 +88,7 @@ impl Mask {
         if secret.len() >= MIN_SECRET_LEN && !self.secrets.iter().any(|known| known == secret) {
             keep(secret);
             self.secrets.push(secret.to_owned());
-            // The longest first, so that a secret that holds another one goes as a whole.
-            self.secrets.sort_by_key(|known| std::cmp::Reverse(known.len()));
+            self.secrets.sort_by_key(longest_first);
         }
     }
 
@@ -107,14 +111,15 @@ mod tests {
     #[test]
     fn known_secrets_go_and_nothing_else_does() {
         let mut mask = Mask::default();
-        for secret in ["canary-key-0001", "canary-key-0001-long", "short"] {
+        for secret in ["canary-key-0001", "canary-key-0001-long", "abc123", "abc"] {
             mask.add(secret);
         }
         let rows = [
             ("no secret", "no secret"),
             ("a canary-key-0001 b canary-key-0001", "a [redacted] b [redacted]"),
             ("canary-key-0001-long", "[redacted]"),
-            ("short stays", "short stays"),
+            ("EXAMPLE_TOKEN=abc123", "EXAMPLE_TOKEN=[redacted]"),
+            ("abc stays", "abc stays"),
         ];
         for (text, expected) in rows {
             assert_eq!(mask.apply(text), expected);
@@ -127,6 +132,8 @@ mod tests {
         mask.add("canary-of-the-log-0001");
         assert_eq!(apply_kept("code=x error=canary-of-the-log-0001"), "code=x error=[redacted]");
         assert_eq!(apply_kept("code=x"), "code=x");
+        mask.add("canary-of-the-log-0001-and-more");
+        assert_eq!(apply_kept("error=canary-of-the-log-0001-and-more"), "error=[redacted]");
         for number in 0..MAX_KEPT * 2 {
             keep(&format!("canary-number-{number:06}"));
         }

@@ -14,7 +14,8 @@ use crate::claude::argv::{self, SessionArg, TurnArgs};
 use crate::claude::auth_check::{self, Decision};
 use crate::claude::environment::{self, EnvFault, EnvInputs, TurnEnv};
 use crate::claude::prompt;
-use crate::config::TurnEnvValue;
+use crate::claude::version::{Probed, Verdict};
+use crate::config::{Config, TurnEnvValue};
 use crate::sdk::bound::RunError;
 use crate::sdk::context::{Boundary, FileText, Rendered, render_context};
 use crate::sdk::inbox::EntryState;
@@ -63,20 +64,19 @@ pub fn prepare(run: &mut Run) -> Result<Prepared, End> {
     // Nothing that came for it under a former runner can be read any more.
     followup::settle_open(run, FollowupState::Refused)?;
     check_age(run)?;
+    check_allowed(run)?;
     check_trigger(run)?;
-    let binding = binding(run)?;
-    let config = binding.runner_config.clone().unwrap_or_default();
-    check_runtime(run)?;
-    let project = run.shared.workspaces.resolve(&binding.workspace_ref).map_err(Cause::from)?;
-    check_host(run, &config)?;
+    load_newer_binding(run)?;
     let session = session(run)?;
-    let mut args = arguments(run, &binding, &config, session)?;
+    plan(run, session)?;
     locks::take(
         run,
         &run.shared.state.thread_lock(run.entry()?.invocation.thread_id),
         &run.shared.state.session_lock(session.id()),
     )?;
     waiting::for_slot(run)?;
+    // The wait can be long: what the binding says now is what the turn gets (IN-8).
+    let Plan { binding, project, mut args } = plan(run, session)?;
     let context = context(run)?;
     make_directories(run, &args)?;
     let files = fetch_files(run, &context)?;
@@ -119,6 +119,21 @@ pub fn check_age(run: &Run) -> Result<(), End> {
     Ok(())
 }
 
+/// Points 8 and 10 of the token check: what the runner may not do, whoever signed for it (M2-34 note 4).
+pub fn not_allowed(config: &Config, mode: BillingMode, class: ToolClass) -> Option<Cause> {
+    if mode == BillingMode::Personal && !config.runner.allow_personal {
+        return Some(Cause::PersonalNotAllowed);
+    }
+    config.runner.tool_class.exceeds(class).then_some(Cause::ToolClassMismatch)
+}
+
+/// The same as on acceptance: the configuration may be another one since.
+fn check_allowed(run: &Run) -> Result<(), End> {
+    let invocation = &run.entry()?.invocation;
+    not_allowed(&run.shared.config, invocation.billing_mode, invocation.tool_class)
+        .map_or(Ok(()), |cause| Err(End::by(cause)))
+}
+
 fn check_trigger(run: &Run) -> Result<(), End> {
     match run.entry()?.invocation.trigger_kind {
         TriggerKind::Message => Ok(()),
@@ -128,31 +143,52 @@ fn check_trigger(run: &Run) -> Result<(), End> {
     }
 }
 
-/// The binding of the run's forum, loaded anew when the event knows a newer version.
-fn binding(run: &Run) -> Result<ProjectBinding, End> {
+/// Loads the run's forum anew when the event knows a newer version.
+fn load_newer_binding(run: &Run) -> Result<(), End> {
     let invocation = &run.entry()?.invocation;
     let (channel_id, wanted) = (invocation.channel_id, invocation.settings_version);
     let known = run.shared.channels.get(channel_id);
     if known.is_none_or(|channel| channel.settings_version < wanted) {
         match run.bound.client().get_served_channel_config(channel_id) {
             Ok(channel) => run.shared.channels.put(channel_id, channel),
-            // The version held is still the best there is; without one the run ends below.
+            // The version held is still the best there is; without one the run ends right after.
             Err(error) => log::warn!("code=channel_not_loaded run={} error={}", run.run_id, error.code()),
         }
         run.check_cancel()?;
     }
-    let channel = run.shared.channels.get(channel_id).ok_or(Cause::ProjectNotBound)?;
-    channels::binding(&channel).cloned().ok_or(End::by(Cause::ProjectNotBound))
+    Ok(())
+}
+
+/// Where and how the turn would work.
+struct Plan {
+    binding: ProjectBinding,
+    project: Project,
+    args: TurnArgs,
+}
+
+/// What follows from the binding as it is now; needs no lock and asks nobody but the CLI for its version.
+fn plan(run: &Run, session: SessionArg) -> Result<Plan, End> {
+    let channel =
+        run.shared.channels.get(run.entry()?.invocation.channel_id).ok_or(Cause::ProjectNotBound)?;
+    let binding = channels::binding(&channel).cloned().ok_or(Cause::ProjectNotBound)?;
+    let config = binding.runner_config.clone().unwrap_or_default();
+    check_runtime(run)?;
+    let project = run.shared.workspaces.resolve(&binding.workspace_ref).map_err(Cause::from)?;
+    check_host(run, &config)?;
+    let args = arguments(run, &binding, &config, session)?;
+    Ok(Plan { binding, project, args })
 }
 
 fn check_runtime(run: &Run) -> Result<(), End> {
-    let probed = run.shared.runtime.probed();
-    if probed.verdict.allows_turns() {
-        return Ok(());
-    }
-    match probed.version {
-        None => Err(End::by(Cause::RuntimeUnreachable)),
-        Some(_) => Err(End::by(Cause::RuntimeUnsupported)),
+    runtime_fault(run.shared.runtime.probed()).map_or(Ok(()), |cause| Err(End::by(cause)))
+}
+
+/// What keeps the CLI from running turns, under the code that the heartbeat says of it too.
+fn runtime_fault(probed: Probed) -> Option<Cause> {
+    match probed.verdict {
+        Verdict::Pinned | Verdict::Untested => None,
+        Verdict::Unsupported => Some(Cause::RuntimeUnsupported),
+        Verdict::Unreachable => Some(Cause::RuntimeUnreachable),
     }
 }
 
@@ -339,5 +375,22 @@ fn prove_who_pays(
             Err(End::by(Cause::NotLoggedIn))
         }
         Decision::Refuse(_) => Err(End::by(Cause::PrecheckMismatch)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claude::version;
+
+    #[test]
+    fn a_refused_run_has_the_code_of_the_heartbeat() {
+        let answers =
+            [None, Some("please reinstall"), Some("2.1.200 (Claude Code)"), Some("2.1.999 (Claude Code)")];
+        for answer in answers {
+            let probed = version::verdict(answer.map(str::as_bytes));
+            let reason = probed.verdict.degraded_reason().filter(|_| !probed.verdict.allows_turns());
+            assert_eq!(runtime_fault(probed).map(|cause| cause.row().code), reason, "{answer:?}");
+        }
     }
 }

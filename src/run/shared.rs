@@ -109,7 +109,9 @@ pub fn client_settings(config: &Config) -> ClientSettings {
     }
 }
 
-/// How many turns run at once: one in mode personal, because parallel turns log each other out.
+/// How many turns run at once: one where no other mode than personal is possible.
 pub fn parallel_limit(config: &Config) -> usize {
-    if config.runner.allow_personal { 1 } else { config.runner.max_parallel_runs as usize }
+    let runner = &config.runner;
+    let only_personal = runner.allow_personal && runner.anthropic_api_key_ref.is_none();
+    if only_personal { 1 } else { runner.max_parallel_runs as usize }
 }

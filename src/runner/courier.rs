@@ -182,10 +182,10 @@ impl Worker {
         Ok(Connection { discovery, me, channels })
     }
 
-    /// A run that has ended already, or is unknown, needs no end.
+    /// A run that has ended already, or is unknown, needs no end. Credentials that are refused may be good later.
     fn refuse(&self, run_id: Uuid, finish: &RunFinish) -> ApiResult<()> {
         match self.client.finish_run_unbound(run_id, finish) {
-            Err(ApiError::Problem(problem)) => {
+            Err(ApiError::Problem(problem)) if problem.status != 401 => {
                 log::warn!("code=refusal_not_taken run={run_id} problem={}", problem.code);
                 Ok(())
             }

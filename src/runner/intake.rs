@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use super::courier::Job;
 use super::{Phase, Runner};
-use crate::config::Config;
 use crate::run::Command;
 use crate::run::end::Cause;
+use crate::run::prepare;
 use crate::sdk::bound::RunError;
 use crate::sdk::client::ApiResult;
 use crate::sdk::inbox::{Acceptance, EventRef, NewEntry};
@@ -23,7 +23,7 @@ use crate::sdk::wire::event::{
     AgentConfigChanged, AgentFollowup, AgentInvocation, Event, PollAnswer, RunCancelRequested, kind,
 };
 use crate::sdk::wire::raw::RawJson;
-use crate::sdk::wire::run::{BillingMode, FollowupState, RunFinish, RunInfo, RunState};
+use crate::sdk::wire::run::{FollowupState, RunFinish, RunInfo, RunState};
 
 /// Longest part of an unknown event type that is logged.
 const MAX_LOGGED_TYPE: usize = 64;
@@ -142,7 +142,8 @@ impl Runner {
         claims: &Claims,
     ) -> Result<Handled, StoreError> {
         let run_id = invocation.run_id;
-        if let Some(cause) = refusal(&self.shared.config, claims) {
+        if let Some(cause) = prepare::not_allowed(&self.shared.config, claims.billing_mode, claims.tool_class)
+        {
             return self.refuse(&event, run_id, cause);
         }
         let token = invocation.invocation_token.clone();
@@ -390,14 +391,6 @@ impl Runner {
             log::error!("code=store_failed error={}", fault.code());
         }
     }
-}
-
-/// Points 8 and 10 of the token check: what the runner may not do, whoever signed for it (M2-34 note 4).
-fn refusal(config: &Config, claims: &Claims) -> Option<Cause> {
-    if claims.billing_mode == BillingMode::Personal && !config.runner.allow_personal {
-        return Some(Cause::PersonalNotAllowed);
-    }
-    config.runner.tool_class.exceeds(claims.tool_class).then_some(Cause::ToolClassMismatch)
 }
 
 fn acceptance_code(acceptance: Acceptance) -> &'static str {

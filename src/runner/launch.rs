@@ -88,6 +88,7 @@ impl Runner {
         if let Some(stop) = entry.as_ref().and_then(|entry| entry.stop.as_ref()) {
             cancel.stop(&stop.reason);
         }
+        let mode = entry.as_ref().map(|entry| entry.invocation.billing_mode);
         let main = ToMain::new(run_id, self.outbound.runs.clone());
         let shared = Arc::clone(&self.shared);
         let run = RunThread {
@@ -104,7 +105,7 @@ impl Runner {
         let thread = std::thread::Builder::new().name(name).spawn(move || run.work(shared));
         match thread {
             Ok(thread) => {
-                self.slots.enter(run_id);
+                self.slots.enter(run_id, mode);
                 let handle = RunHandle {
                     cancel,
                     commands,

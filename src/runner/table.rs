@@ -13,6 +13,7 @@ use crate::run::Command;
 use crate::run::cancel::Cancel;
 use crate::sdk::bound::TokenCell;
 use crate::sdk::wire::Time;
+use crate::sdk::wire::run::BillingMode;
 use crate::sys::pipe::Waker;
 
 /// What the main thread holds of one run thread.
@@ -99,18 +100,24 @@ pub struct Slots {
     /// Every run without a slot, the oldest first, whether it has asked yet or not.
     queue: VecDeque<Uuid>,
     asking: HashSet<Uuid>,
+    /// Those of mode personal, and those whose mode is not known.
+    personal: HashSet<Uuid>,
 }
 
 impl Slots {
     /// `limit` turns at once.
     pub fn new(limit: usize) -> Slots {
-        Slots { limit, held: HashSet::new(), queue: VecDeque::new(), asking: HashSet::new() }
+        let (held, asking, personal) = Default::default();
+        Slots { limit, held, queue: VecDeque::new(), asking, personal }
     }
 
-    /// A run exists and will ask.
-    pub fn enter(&mut self, run_id: Uuid) {
+    /// A run exists and will ask; `mode` says who pays for it, where that is known.
+    pub fn enter(&mut self, run_id: Uuid, mode: Option<BillingMode>) {
         if !self.held.contains(&run_id) && !self.queue.contains(&run_id) {
             self.queue.push_back(run_id);
+            if mode != Some(BillingMode::Organization) {
+                self.personal.insert(run_id);
+            }
         }
     }
 
@@ -122,13 +129,14 @@ impl Slots {
 
     /// A run has its locks and asks.
     pub fn ask(&mut self, run_id: Uuid) {
-        self.enter(run_id);
+        self.enter(run_id, None);
         self.asking.insert(run_id);
     }
 
     /// A run has ended or gave up.
     pub fn leave(&mut self, run_id: Uuid) {
         self.held.remove(&run_id);
+        self.personal.remove(&run_id);
         self.forget_waiting(run_id);
     }
 
@@ -137,17 +145,21 @@ impl Slots {
         self.limit
     }
 
-    /// Gives free slots to those who ask, the oldest first, and names them.
+    /// Gives free slots to those who ask, the oldest first, and names them. Mode personal has one turn at a time,
+    /// because parallel turns of one login log each other out.
     pub fn grant(&mut self) -> Vec<Uuid> {
         let mut granted = Vec::new();
         while self.held.len() < self.limit {
-            let Some(run_id) = self.queue.iter().copied().find(|run_id| self.asking.contains(run_id)) else {
-                break;
-            };
+            let Some(run_id) = self.queue.iter().copied().find(|run_id| self.may_have(run_id)) else { break };
             self.hold(run_id);
             granted.push(run_id);
         }
         granted
+    }
+
+    fn may_have(&self, run_id: &Uuid) -> bool {
+        let login_is_free = !self.personal.contains(run_id) || self.held.is_disjoint(&self.personal);
+        self.asking.contains(run_id) && login_is_free
     }
 
     /// Every waiting run with the number of runs ahead of it: those that work and those that came earlier.
@@ -174,7 +186,7 @@ mod tests {
     fn slots_are_given_in_order_to_those_who_ask() {
         let mut slots = Slots::new(2);
         for number in 1..=4 {
-            slots.enter(run(number));
+            slots.enter(run(number), Some(BillingMode::Organization));
         }
         assert_eq!(slots.grant(), Vec::<Uuid>::new(), "nobody has its locks yet");
         slots.ask(run(3));
@@ -185,6 +197,33 @@ mod tests {
         assert_eq!(slots.ahead().collect::<Vec<_>>(), [(run(1), 2), (run(4), 3)]);
         slots.leave(run(2));
         assert_eq!(slots.grant(), [run(1)]);
+    }
+
+    /// whatever the limit, while turns of an organization's key go on beside.
+    #[test]
+    fn turns_of_mode_personal_are_given_one_after_the_other() {
+        let mut slots = Slots::new(3);
+        for number in 1..=4 {
+            let mode = if number == 3 { BillingMode::Organization } else { BillingMode::Personal };
+            slots.enter(run(number), Some(mode));
+            slots.ask(run(number));
+        }
+        assert_eq!(slots.grant(), [run(1), run(3)]);
+        slots.leave(run(3));
+        assert_eq!(slots.grant(), Vec::<Uuid>::new());
+        slots.leave(run(1));
+        assert_eq!(slots.grant(), [run(2)]);
+    }
+
+    /// One whose inbox was lost may be of either mode.
+    #[test]
+    fn a_turn_of_unknown_mode_counts_as_personal() {
+        let mut slots = Slots::new(3);
+        slots.enter(run(1), None);
+        slots.hold(run(1));
+        slots.enter(run(2), Some(BillingMode::Personal));
+        slots.ask(run(2));
+        assert!(slots.grant().is_empty());
     }
 
     #[test]

@@ -206,6 +206,14 @@ fn wrong_input_is_refused_before_anything_starts() {
             &["ask", "--project", &project, "--billing", "organization", "--api-key-ref", "nonsense", "Hi"],
             "--api-key-ref",
         ),
+        (
+            &["ask", "--project", &project, "--billing", "personal", "--claude-bin", &missing, "Hi"],
+            "--claude-bin",
+        ),
+        (
+            &["local", "--project", &project, "--billing", "personal", "--claude-bin", &missing],
+            "--claude-bin",
+        ),
         (&["local", "--project", &project, "--billing", "personal", "--listen", "192.0.2.1:0"], "loopback"),
     ];
     for (words, expected) in rows {
@@ -217,6 +225,19 @@ fn wrong_input_is_refused_before_anything_starts() {
         assert!(output.stdout.is_empty(), "{words:?}");
         assert!(!Path::new(&data).join("s").exists(), "{words:?}");
     }
+}
+
+/// A script reads one object whatever happened.
+#[test]
+fn a_question_that_cannot_be_asked_is_an_object_for_a_script_too() {
+    let place = Place::new(HELLO);
+    let output = run(&["ask", "--json", "--project", &place.path("missing"), "Hi"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    let found: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+    assert_eq!(found["fault"], "usage");
+    assert!(found["sentence"].as_str().unwrap().contains("no directory"), "{found}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no directory"), "people read it too");
 }
 
 #[test]

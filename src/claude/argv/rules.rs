@@ -50,7 +50,7 @@ pub fn scoped_tools(
 pub(super) fn check(rules: &[String], trusted_project: bool) -> Result<(), ArgvFault> {
     for rule in rules {
         check_value(rule, "tools")?;
-        if !well_formed(rule) {
+        if !is_rule(rule) {
             return Err(ArgvFault::new("rule_malformed", "tools"));
         }
         if trusted_project && rule_without_path(rule) {
@@ -58,24 +58,4 @@ pub(super) fn check(rules: &[String], trusted_project: bool) -> Result<(), ArgvF
         }
     }
     Ok(())
-}
-
-/// A rule's form, whose first parenthesis closes with its last character: what follows would be a second rule.
-fn well_formed(rule: &str) -> bool {
-    let mut depth = 0_usize;
-    let mut ended = false;
-    for c in rule.chars() {
-        let closed_before = ended;
-        match c {
-            '(' => depth += 1,
-            ')' if depth == 0 => return false,
-            ')' => depth -= 1,
-            _ => {}
-        }
-        ended |= c == ')' && depth == 0;
-        if closed_before {
-            return false;
-        }
-    }
-    depth == 0 && is_rule(rule)
 }

@@ -1,14 +1,24 @@
 //! The directories and what the machine has left for them. Owner and permissions are checked by the load already.
 
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nix::unistd::{AccessFlags, access};
 
 use super::report::Check;
+use crate::claude::environment;
 use crate::config::Config;
 use crate::run::parallel_limit;
-use crate::sys::place::free_space;
+use crate::run::state_dir::StateDir;
+use crate::sys::place::{free_space, real};
+
+/// Write permission of group and others.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// The CLI's directory below HOME.
+const LOGIN_DIR: &str = ".claude";
 
 /// Longest state directory that leaves room for the CLI's socket in a run's temporary directory, bytes (R-17).
 const STATE_DIR_BYTES: usize = 40;
@@ -31,16 +41,63 @@ const TURN_MEMORY: u64 = 700 * MIB;
 /// Bytes of the unit in `/proc/meminfo` (proc(5)).
 const MEMINFO_UNIT: u64 = 1024;
 
-/// State directory, projects root, disk, memory.
-pub fn checks(config: &Config) -> Vec<Check> {
+/// State directory, projects root, the CLI's directories, disk, memory.
+pub fn checks(config: &Config, environment: &[(OsString, OsString)]) -> Vec<Check> {
     let runner = &config.runner;
     let mut checks = vec![state_dir(&runner.state_dir)];
     checks.push(length(&runner.state_dir));
     checks.push(projects_root(&runner.projects_root));
+    checks.extend(cli_dirs(config, environment));
     checks.push(disk(free_space(&runner.state_dir)));
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     checks.push(memory(available(&meminfo), parallel_limit(config)));
     checks
+}
+
+/// The configuration says which program runs and what turns may do.
+pub fn config_file(path: &Path) -> Check {
+    match std::fs::metadata(path) {
+        Ok(found) if found.mode() & OTHERS_WRITE == 0 => {
+            Check::ok("config_file_kept", "nobody but its owner can write the configuration file")
+        }
+        Ok(_) => Check::warn(
+            "config_file_writable_by_others",
+            "group or others can write the configuration file, which says which program runs and what turns may do; take \
+             their write permission away (chmod go-w)",
+        ),
+        Err(_) => {
+            Check::warn("config_file_unknown", "the permissions of the configuration file cannot be read")
+        }
+    }
+}
+
+/// What of the CLI's directories is there already: the one of mode organization is made with the first run.
+fn cli_dirs(config: &Config, environment: &[(OsString, OsString)]) -> Vec<Check> {
+    let runner = &config.runner;
+    let own = Some(StateDir::new(&runner.state_dir).organization_config());
+    let own = own.filter(|own| runner.anthropic_api_key_ref.is_some() && own.exists());
+    // That no home can be found is said by another check.
+    let home = environment::home(environment, environment::passwd_home().as_deref()).ok();
+    let login = home.filter(|_| runner.allow_personal).map(|home| home.join(LOGIN_DIR));
+    let all = [("organization", own), ("personal", login)];
+    all.into_iter().filter_map(|(mode, path)| Some(cli_dir(mode, &path?))).collect()
+}
+
+/// The CLI's own directory in a mode; with a read-only one it hangs or fails without a word (C4-09).
+fn cli_dir(mode: &str, path: &Path) -> Check {
+    let there = path.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
+    let needed = AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK;
+    if there.is_dir() && access(there, needed).is_ok() {
+        return Check::ok("cli_dir_writable", format!("the CLI can write its directory in mode {mode}"));
+    }
+    Check::fail(
+        "cli_dir_unwritable",
+        format!(
+            "this user cannot write {:?}, the CLI's directory in mode {mode}; check owner and mode, and that its file system \
+             is not read-only",
+            there.display().to_string()
+        ),
+    )
 }
 
 /// Owner and permissions of one that exists are checked by the load.
@@ -69,7 +126,8 @@ fn state_dir(path: &Path) -> Check {
 }
 
 fn length(state_dir: &Path) -> Check {
-    let bytes = state_dir.as_os_str().as_bytes().len();
+    // Turns get the path without links.
+    let bytes = real(state_dir).as_os_str().as_bytes().len();
     if bytes <= STATE_DIR_BYTES {
         return Check::ok("state_dir_short", "runner.state_dir leaves room for the CLI's socket");
     }
@@ -143,7 +201,13 @@ fn memory(available: Option<u64>, turns: usize) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+    use crate::cli::check_config::tests::example;
+    use crate::sys::private::TempDir;
+    use crate::sys::process::effective_uid;
 
     #[test]
     fn space_memory_and_length_have_their_steps() {
@@ -165,6 +229,76 @@ mod tests {
         for (check, code) in rows {
             assert_eq!(check.code, code, "{}", check.sentence);
         }
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_is_warned_of() {
+        let top = TempDir::new().unwrap();
+        let file = top.join("config.toml");
+        std::fs::write(&file, "").unwrap();
+        for (mode, code) in [
+            (0o600, "config_file_kept"),
+            (0o644, "config_file_kept"),
+            (0o664, "config_file_writable_by_others"),
+            (0o602, "config_file_writable_by_others"),
+        ] {
+            std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(config_file(&file).code, code, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn c4_09_a_directory_that_the_cli_cannot_write_is_named() {
+        let top = TempDir::new().unwrap();
+        std::fs::write(top.join("file"), "").unwrap();
+        std::fs::create_dir(top.join("closed")).unwrap();
+        std::fs::set_permissions(top.join("closed"), Permissions::from_mode(0o500)).unwrap();
+        // Root writes wherever the file system is not read-only.
+        let closed = if effective_uid() == 0 { "cli_dir_writable" } else { "cli_dir_unwritable" };
+        let rows = [
+            (".", "cli_dir_writable"),
+            ("not/yet", "cli_dir_writable"),
+            ("closed", closed),
+            ("closed/.claude", closed),
+            ("file", "cli_dir_unwritable"),
+            ("file/.claude", "cli_dir_unwritable"),
+        ];
+        for (name, code) in rows {
+            let check = cli_dir("personal", &top.join(name));
+            assert_eq!(check.code, code, "{name}");
+            assert!(check.sentence.contains("personal"), "{}", check.sentence);
+        }
+    }
+
+    #[test]
+    fn c4_09_each_mode_has_the_directory_of_the_cli_looked_at() {
+        let top = TempDir::new().unwrap();
+        std::fs::write(top.join(".claude"), "").unwrap();
+        let home = vec![(OsString::from("HOME"), top.path().as_os_str().to_owned())];
+        let codes = |lines: &str| {
+            let mut config = example(lines);
+            config.runner.state_dir = top.join("s");
+            cli_dirs(&config, &home).iter().map(|check| check.code).collect::<Vec<_>>()
+        };
+        assert_eq!(codes("allow_personal = true\n"), ["cli_dir_unwritable"]);
+        let key = "anthropic_api_key_ref = \"env:K\"\n";
+        assert_eq!(codes(key), [""; 0], "the runner makes it");
+        std::fs::create_dir_all(top.join("s/claude-config")).unwrap();
+        std::fs::write(top.join("s/claude-config/organization"), "").unwrap();
+        assert_eq!(codes(key), ["cli_dir_unwritable"]);
+    }
+
+    /// The runner works with the path without links.
+    #[test]
+    fn a_short_link_to_a_long_state_directory_is_long() {
+        let top = TempDir::new().unwrap();
+        let long = top.join("x".repeat(STATE_DIR_BYTES));
+        std::fs::create_dir(&long).unwrap();
+        let link = std::env::temp_dir().join(format!("l{}", std::process::id()));
+        std::os::unix::fs::symlink(&long, &link).unwrap();
+        let found = length(&link).code;
+        std::fs::remove_file(&link).unwrap();
+        assert_eq!(found, "state_dir_long");
     }
 
     #[test]

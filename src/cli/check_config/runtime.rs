@@ -116,7 +116,8 @@ fn modes(config: &Config) -> Result<Vec<BillingMode>, Check> {
 /// Asks the CLI who pays, as every run does before its start.
 fn payer(config: &Config, parent: &[(OsString, OsString)], program: &Path, mode: BillingMode) -> Check {
     // Before the first start a place that goes away again, so that this leaves nothing behind, of the wrong user at that.
-    let passing = if config.runner.state_dir.is_dir() { None } else { TempDir::new().ok() };
+    let has_begun = StateDir::new(&config.runner.state_dir).organization_config().is_dir();
+    let passing = if has_begun { None } else { TempDir::new().ok() };
     let root = passing.as_ref().map_or(config.runner.state_dir.as_path(), TempDir::path);
     let state = StateDir::new(root);
     let environment = match run_environment(config, parent, mode, &state) {

@@ -129,6 +129,11 @@ fn a_check_before_the_first_start_makes_nothing() {
     let top = furnished(GOOD);
     assert_eq!(fails(&top), [""; 0]);
     assert!(!top.join("state").exists());
+    // As the service manager makes it before the first start.
+    fs::create_dir(top.join("state")).unwrap();
+    fs::set_permissions(top.join("state"), fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(fails(&top), [""; 0]);
+    assert_eq!(fs::read_dir(top.join("state")).unwrap().count(), 0);
 }
 
 #[test]

@@ -319,6 +319,37 @@ fn r_1a_trusted_projects() {
     assert!(logs::has_code(run, "rule_without_path"));
 }
 
+/// IN-8: what the binding grants counts when the turn starts, however long the run waited for its slot.
+#[test]
+fn a_permission_withdrawn_while_a_run_waits_is_not_in_its_turn() {
+    let rules = r#"scoped_allowed_tools = ["Read(./**)", "Write(./**)"]"#;
+    let world = World::with(runner_lines(&["max_parallel_runs = 1", rules]));
+    grant(&world, json!({"workspace_write": true}));
+    let tool = json!({"tool": {"name": "Read", "input": {}, "do": [{"mark": "up"}, {"hold": "go"}]}});
+    world.claude.steps(json!([tool, {"text": "done"}]));
+    let (_, first) = world.asks("Hello");
+    reached(&world, "up");
+    let waiting = ["Hello", "Hello again"].map(|text| world.asks(text).1);
+    for run in waiting {
+        let shown =
+            || world.person.run(run).document["status_line"].as_str()?.starts_with("queued").then_some(());
+        eventually("it waits", shown);
+    }
+    let beats = world.hooks.count("sendHeartbeat");
+    grant(&world, json!({"workspace_write": false}));
+    // Sent once the new permissions are known.
+    eventually("a heartbeat", || (world.hooks.count("sendHeartbeat") > beats).then_some(()));
+    world.claude.release("go");
+    for run in [first, waiting[0], waiting[1]] {
+        world.ends_as(run, RunState::Completed, None);
+    }
+    let may_write: Vec<_> =
+        world.claude.argvs().iter().map(|argv| argv.contains(&"Write(./**)".to_owned())).collect();
+    assert_eq!(may_write, [true, false, false]);
+    let revision = |run| world.person.run(run).document["grant_revision"].as_i64().unwrap();
+    assert_eq!(revision(waiting[0]), revision(first) + 1);
+}
+
 /// The binding may choose a model and narrow the tools, never widen them; what cannot be an argument is refused.
 #[test]
 fn the_binding_chooses_model_and_narrows_tools() {

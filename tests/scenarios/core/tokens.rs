@@ -4,7 +4,7 @@ use claude_code_runner::local::Signer;
 use claude_code_runner::local::hooks::Fault;
 use claude_code_runner::sdk::wire::Time;
 use claude_code_runner::sdk::wire::problem::Problem;
-use claude_code_runner::sdk::wire::run::RunState;
+use claude_code_runner::sdk::wire::run::{BillingMode, RunState, ToolClass};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -79,6 +79,20 @@ fn az_p6_runner_never_starts_runtime() {
         assert!(world.claude.captured("auth").is_empty(), "{name}");
         answered(&world, "ackEvents", 1);
     }
+}
+
+/// while the agent token itself is refused, the end of a refused run waits until it is good again.
+#[test]
+fn r_31_a_refusal_outlasts_a_refused_agent_token() {
+    let (world, run) = one_event(|world, run| {
+        with_claims(world, run, Signer::Stranger, |_| {});
+        // The second is the repeat with the token read anew.
+        for ordinal in 1..=2 {
+            let refused = Problem::new(401, "unauthenticated");
+            world.hooks.nth("finishRun", ordinal, Fault::Refuse(refused, None));
+        }
+    });
+    refused_before_start(&world, run, "invalid_invocation_token", "told later");
 }
 
 #[test]
@@ -196,6 +210,35 @@ fn inbox_survives_restart() {
     world.ends_as(run, RunState::Completed, None);
     assert_eq!((world.hooks.count("startRun"), world.claude.captured("turn").len()), (1, 1));
     assert_eq!(world.answer_texts(thread), ["an answer"]);
+}
+
+/// What the operator allows counts when a run starts, also one that was accepted when more was allowed.
+#[test]
+fn a_run_accepted_before_a_restart_is_held_to_the_configuration_of_now() {
+    type Change = fn(&mut Setup);
+    let personal = Setup {
+        billing: BillingMode::Personal,
+        runner: vec!["allow_personal = true".into()],
+        ..Setup::default()
+    };
+    let chat = Setup { runner_class: ToolClass::Chat, server_class: ToolClass::Chat, ..Setup::default() };
+    let rows: [(Setup, Change, &str); 2] = [
+        (personal, |setup| setup.runner.clear(), "billing_mode_mismatch"),
+        (chat, |setup| setup.runner_class = ToolClass::Scoped, "tool_class_mismatch"),
+    ];
+    for (setup, change, reason) in rows {
+        let mut world = World::with(setup);
+        let gate = world.hooks.hold_next("getRunContext");
+        let (_, run) = world.asks("Hello");
+        assert!(gate.reached(DEADLINE));
+        answered(&world, "ackEvents", 1);
+        world.stop_runner().unwrap();
+        world.hooks.clear();
+        world.change_setup(change);
+        world.start_runner();
+        refused_before_start(&world, run, reason, reason);
+        assert!(world.claude.captured("auth").is_empty(), "{reason}");
+    }
 }
 
 /// an old event is not worked on, and the person is told.

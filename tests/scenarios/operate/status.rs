@@ -108,3 +108,18 @@ fn status_names_what_is_degraded_and_a_server_that_is_away() {
     assert_eq!(report["runner"]["degraded_reasons"], json!(["runtime_version_untested"]));
     assert!(shown(&world).contains("degraded runtime_version_untested"));
 }
+
+/// A script reads one object whatever happened, with the code of what is wrong.
+#[test]
+fn a_fault_is_an_object_for_a_script_too() {
+    let world = World::without_runner(Setup::default());
+    let config = world.dir.join("runner.toml");
+    let mut status = command(&world, &["status", "--json"]);
+    std::fs::write(&config, "[runner]\nflag = 1\n").unwrap();
+    let output = status.output().unwrap();
+    assert_eq!(output.status.code(), Some(78), "{}", said(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+    assert_eq!(found["fault"], json!("missing_key"));
+    assert!(found["sentence"].as_str().unwrap().contains("runner.flag"), "{found}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("runner.flag"), "people read it too");
+}
