@@ -189,7 +189,7 @@ impl Worker {
                 log::warn!("code=refusal_not_taken run={run_id} problem={}", problem.code);
                 Ok(())
             }
-            other => other.map(|_| ()),
+            other => other,
         }
     }
 }
