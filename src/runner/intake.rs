@@ -142,7 +142,10 @@ impl Runner {
         claims: &Claims,
     ) -> Result<Handled, StoreError> {
         let run_id = invocation.run_id;
-        if let Some(cause) = refusal(&self.shared.config, claims) {
+        // A repeat is found below: point 7 of the check comes before 8 and 10.
+        if let Some(cause) = refusal(&self.shared.config, claims)
+            && !self.store.knows_jti(&claims.jti)?
+        {
             return self.refuse(&event, run_id, cause);
         }
         let token = invocation.invocation_token.clone();
@@ -162,8 +165,9 @@ impl Runner {
         let reason = cause.row().finish.and_then(|(_, reason)| reason).unwrap_or_default();
         let stored = self.store.store_refusal(event, run_id, reason)?;
         log::warn!("code={} run={run_id} refused={}", cause.row().code, u8::from(stored));
-        if stored {
-            self.send_refusals();
+        // Before it serves, no request of a run is sent; then all that wait are.
+        if stored && self.phase == Phase::Serving {
+            self.courier.send(refusal_job(run_id, reason));
         }
         Ok(Handled::Done)
     }
@@ -278,7 +282,9 @@ impl Runner {
 
     fn see_again(&mut self) {
         log::warn!("code=kid_unknown");
-        self.due.poll_anew.set(Instant::now() + self.shared.config.adapter.jwks_refresh_min_interval);
+        // The events that come meanwhile must not put the look off for ever.
+        let then = Instant::now() + self.shared.config.adapter.jwks_refresh_min_interval;
+        self.due.poll_anew.set_no_later(then);
     }
 
     pub(super) fn on_keys(&mut self, result: ApiResult<JwkSet>) {
@@ -303,9 +309,7 @@ impl Runner {
             Err(fault) => log::error!("code=store_failed error={}", fault.code()),
             Ok(refusals) => {
                 for refusal in refusals {
-                    let reason = Some(refusal.reason);
-                    let finish = RunFinish { state: RunState::Failed, reason, costs: None, metrics: None };
-                    self.courier.send(Job::Refuse(refusal.run_id, finish));
+                    self.courier.send(refusal_job(refusal.run_id, &refusal.reason));
                 }
             }
         }
@@ -362,10 +366,12 @@ impl Runner {
 
     pub(super) fn on_run_state(&mut self, run_id: Uuid, result: ApiResult<Option<RunInfo>>) {
         let state = match result {
-            Ok(found) => {
+            Ok(Some(run)) => {
                 self.due.lost.reset();
-                found.map(|run| run.state)
+                run.state
             }
+            // Only a final state says that the run has ended.
+            Ok(None) => return log::warn!("code=run_state_unknown run={run_id} error=not_found"),
             Err(error) => {
                 log::warn!("code=run_state_unknown run={run_id} error={}", error.code());
                 // A stop may be among what was lost: asked again, until the server has said how it is.
@@ -373,12 +379,11 @@ impl Runner {
                 return;
             }
         };
-        let ended = state.is_none_or(RunState::is_final);
         match self.table.get(run_id) {
-            Some(handle) if ended => handle.cancel.server_ended(),
+            Some(handle) if state.is_final() => handle.cancel.server_ended(),
             // Its stop is among the lost events; the commonest reason stands for the one that is not known.
-            Some(handle) if state == Some(RunState::Cancelling) => handle.cancel.stop(LOST_STOP),
-            None if ended => self.forget_run(run_id),
+            Some(handle) if state == RunState::Cancelling => handle.cancel.stop(LOST_STOP),
+            None if state.is_final() => self.forget_run(run_id),
             Some(_) | None => {}
         }
     }
@@ -390,6 +395,11 @@ impl Runner {
             log::error!("code=store_failed error={}", fault.code());
         }
     }
+}
+
+fn refusal_job(run_id: Uuid, reason: &str) -> Job {
+    let reason = Some(reason.to_owned());
+    Job::Refuse(run_id, RunFinish { state: RunState::Failed, reason, costs: None, metrics: None })
 }
 
 /// Points 8 and 10 of the token check: what the runner may not do, whoever signed for it (M2-34 note 4).
