@@ -315,6 +315,7 @@ fn problem_of(answer: &Answer) -> Problem {
     problem.status = answer.status;
     if !is_code(&problem.code) {
         problem.code = code_of_status(answer.status).to_owned();
+        problem.by_status = true;
     }
     problem.reason = problem.reason.filter(|reason| is_code(reason));
     problem

@@ -34,6 +34,9 @@ pub struct Problem {
     /// The present state, where the problem is a conflict of versions.
     #[serde(default, deserialize_with = "or_absent", skip_serializing_if = "Option::is_none")]
     pub current: Option<Value>,
+    /// The answer named no code of its own: `code` is only what the status usually means.
+    #[serde(skip)]
+    pub by_status: bool,
 }
 
 /// One faulty member of a request.
@@ -74,6 +77,7 @@ impl Problem {
             detail: None,
             errors: Vec::new(),
             current: None,
+            by_status: false,
         }
     }
 
