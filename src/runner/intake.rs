@@ -188,14 +188,19 @@ impl Runner {
         };
         let open = self.store.store_stop(&at, request.run_id, &request.reason)?;
         log::info!("code=stop_requested run={} known={}", request.run_id, u8::from(open));
-        match self.table.get(request.run_id) {
-            Some(handle) => handle.cancel.stop(&request.reason),
+        self.stop_run(request.run_id, &request.reason);
+        Ok(Handled::Done)
+    }
+
+    /// Ends what is done for a run whose stop is stored; one without a thread gets one for that.
+    fn stop_run(&mut self, run_id: Uuid, reason: &str) {
+        match self.table.get(run_id) {
+            Some(handle) => handle.cancel.stop(reason),
             None => {
-                self.parked.remove(&request.run_id);
+                self.parked.remove(&run_id);
                 self.launch_waiting();
             }
         }
-        Ok(Handled::Done)
     }
 
     fn on_followup(&mut self, event: &Event) -> Result<Handled, StoreError> {
@@ -381,9 +386,14 @@ impl Runner {
         };
         match self.table.get(run_id) {
             Some(handle) if state.is_final() => handle.cancel.server_ended(),
-            // Its stop is among the lost events; the commonest reason stands for the one that is not known.
-            Some(handle) if state == RunState::Cancelling => handle.cancel.stop(LOST_STOP),
             None if state.is_final() => self.forget_run(run_id),
+            // Its stop is among the lost events; the commonest reason stands for the one that is not known.
+            Some(_) | None if state == RunState::Cancelling => {
+                if let Err(fault) = self.store.store_lost_stop(run_id, LOST_STOP) {
+                    log::error!("code=store_failed error={}", fault.code());
+                }
+                self.stop_run(run_id, LOST_STOP);
+            }
             Some(_) | None => {}
         }
     }
