@@ -179,7 +179,8 @@ impl Client {
         })
     }
 
-    /// The same where the answer may say what it is about: one about something else (`fits` says no) is none.
+    /// Runs an operation whose answer is JSON that may say what it is about: one about something else (`fits` says
+    /// no) is none.
     pub(super) fn call_about(
         &self,
         operation: &Operation<'_>,
@@ -187,7 +188,6 @@ impl Client {
         fits: impl Fn(&Value) -> bool,
     ) -> ApiResult<()> {
         self.exchange(operation, token, |body| match serde_json::from_slice(body) {
-            _ if body.is_empty() => Ok(()),
             Ok(said) if fits(&said) => Ok(()),
             _ => Err(TransportError::Garbage),
         })
@@ -315,7 +315,7 @@ fn problem_of(answer: &Answer) -> Problem {
     problem.status = answer.status;
     if !is_code(&problem.code) {
         problem.code = code_of_status(answer.status).to_owned();
-        problem.by_status = true;
+        problem = problem.by_status();
     }
     problem.reason = problem.reason.filter(|reason| is_code(reason));
     problem

@@ -59,7 +59,7 @@ fn judge(problem: &Problem) -> Failure {
         || problem.is(code::UNAVAILABLE)
         || problem.is(code::REQUEST_IN_PROGRESS);
     // Without a code of its own only one status says what is wrong with the file (contract, "Small print").
-    let says_nothing = problem.by_status && problem.status != STATUS_TOO_LARGE;
+    let says_nothing = problem.is_by_status() && problem.status != STATUS_TOO_LARGE;
     if passing || says_nothing {
         return Failure::failed();
     }
@@ -92,7 +92,7 @@ mod tests {
     fn every_answer_has_its_meaning() {
         let refused = |code: &str, reason: Option<&str>| End::Failed(Failure::refused(code, reason));
         let failed = || End::Failed(Failure::failed());
-        let bare = |status, code: &str| Problem { by_status: true, ..Problem::new(status, code) };
+        let bare = |status, code: &str| Problem::new(status, code).by_status();
         let rows: Vec<(&str, Problem, End)> = vec![
             (
                 "no right",

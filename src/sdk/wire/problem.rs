@@ -4,6 +4,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+/// `type` of what this side makes of an answer whose status alone says something.
+const STATUS_ALONE: &str = "about:blank#status";
+
 /// Why the server did not do what was asked.
 ///
 /// Callers branch on `code` and `reason` only; `title` and `detail` are for people and never logged. A member of
@@ -34,9 +37,6 @@ pub struct Problem {
     /// The present state, where the problem is a conflict of versions.
     #[serde(default, deserialize_with = "or_absent", skip_serializing_if = "Option::is_none")]
     pub current: Option<Value>,
-    /// The answer named no code of its own: `code` is only what the status usually means.
-    #[serde(skip)]
-    pub by_status: bool,
 }
 
 /// One faulty member of a request.
@@ -77,7 +77,6 @@ impl Problem {
             detail: None,
             errors: Vec::new(),
             current: None,
-            by_status: false,
         }
     }
 
@@ -85,6 +84,17 @@ impl Problem {
     pub fn because(mut self, reason: &str) -> Problem {
         self.reason = Some(reason.to_owned());
         self
+    }
+
+    /// The same problem of an answer that named no code of its own: `code` is only what the status usually means.
+    pub fn by_status(mut self) -> Problem {
+        self.kind = STATUS_ALONE.to_owned();
+        self
+    }
+
+    /// Whether the answer named no code of its own.
+    pub fn is_by_status(&self) -> bool {
+        self.kind == STATUS_ALONE
     }
 
     /// Whether this is the problem `code`, whatever its reason.
