@@ -49,7 +49,7 @@ pub const ROWS: &[Row] = &[
     ("heartbeat_failed", "The server did not take a heartbeat; the next one follows."),
     ("ack_failed", "An acknowledgement is repeated; the server will send the event again."),
     ("events_lost", "The server lost events; every open run is asked for its state."),
-    ("channel_not_loaded", "The channel's configuration cannot be had; tried again with the next event."),
+    ("channel_not_loaded", "The channel's configuration cannot be had now; tried again later."),
     ("keys_not_loaded", "The server's signing keys cannot be had; tokens wait."),
     (
         "kid_unknown",

@@ -79,7 +79,7 @@ pub fn attempt(bound: &Bound, delivery: &Delivery) -> Result<Value, RunError> {
             let created = bound.create_message(*thread_id, body)?;
             Ok(serde_json::to_value(created).unwrap_or_default())
         }
-        Delivery::Finish(finish) => bound.finish_run(finish).map(|_| Value::Null),
+        Delivery::Finish(finish) => bound.finish_run(finish).map(|()| Value::Null),
         Delivery::Followup { followup_id, state } => {
             bound.report_followup(*followup_id, *state).map(|()| Value::Null)
         }

@@ -19,6 +19,9 @@ use crate::sdk::wire::problem::{Problem, code, reason};
 use crate::sdk::wire::run::{RunStart, RunStarted};
 use crate::sys::process;
 
+/// The server does not know the run.
+const STATUS_NOT_FOUND: u16 = 404;
+
 /// Starts the run on the server, writes the turn record and starts the process.
 ///
 /// # Errors
@@ -82,7 +85,9 @@ fn refused(run: &mut Run, problem: &Problem) -> End {
         code::ALREADY_STARTED => End::by(Cause::StartedElsewhere),
         code::BILLING_MODE_MISMATCH => End::by(Cause::StartBillingMismatch),
         code::TOOL_CLASS_MISMATCH => End::by(Cause::StartClassMismatch),
-        code::AGENT_INVOCATION_DENIED | code::NOT_FOUND => End::by(Cause::InvocationDenied),
+        code::AGENT_INVOCATION_DENIED => End::by(Cause::InvocationDenied),
+        // The contract names no code for it.
+        _ if problem.status == STATUS_NOT_FOUND => End::by(Cause::InvocationDenied),
         _ => End::by(Cause::StartRefused),
     }
 }

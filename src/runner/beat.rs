@@ -36,7 +36,7 @@ impl Runner {
         let snapshot = readiness::Snapshot {
             active_runs: self.table.turns(),
             stopping: self.phase == Phase::Stopping,
-            superseded: self.superseded_since.is_some(),
+            superseded: self.duel.is_on(),
         };
         if let Some(heartbeats) = &self.heartbeats {
             let probed = self.shared.runtime.last();

@@ -27,6 +27,11 @@ impl Moment {
         self.at = Some(at);
     }
 
+    /// Sets the moment unless there is an earlier one.
+    pub fn set_no_later(&mut self, at: Instant) {
+        self.at = Some(self.at.map_or(at, |set| set.min(at)));
+    }
+
     /// Whether the moment has come.
     pub fn is_due(&self, now: Instant) -> bool {
         self.at.is_some_and(|at| at <= now)
@@ -74,6 +79,8 @@ pub struct Due {
     pub poll: Moment,
     /// Try refusals again.
     pub refusals: Moment,
+    /// Load channels again whose load failed.
+    pub channels: Moment,
     /// Ask again for the state of open runs.
     pub lost: Moment,
     /// Look at runs that have no thread for now.
@@ -95,6 +102,7 @@ impl Due {
             &self.poll_anew,
             &self.poll,
             &self.refusals,
+            &self.channels,
             &self.lost,
             &self.parked,
             &self.superseded,
@@ -117,6 +125,14 @@ mod tests {
         assert!(waits.is_sorted() && waits[0] == FIRST_WAIT && waits[39] == LONGEST_WAIT);
         moment.reset();
         assert_eq!(moment.grow(), FIRST_WAIT);
+    }
+
+    #[test]
+    fn a_moment_that_may_only_come_sooner_is_never_put_off() {
+        let (mut moment, now) = (Moment::default(), Instant::now());
+        moment.set_no_later(now);
+        moment.set_no_later(now + LONGEST_WAIT);
+        assert!(moment.is_due(now));
     }
 
     #[test]

@@ -13,7 +13,6 @@ use super::sweep;
 use crate::run::state_dir::StateDir;
 use crate::sdk::bound::{RunError, TokenCell};
 use crate::sdk::client::{ApiResult, Client};
-use crate::sdk::error::ApiError;
 use crate::sdk::jws::JwkSet;
 use crate::sdk::wire::channel::AgentChannelConfig;
 use crate::sdk::wire::event::AckEvents;
@@ -52,6 +51,8 @@ pub enum Job {
 
 /// What became of a job.
 pub enum Done {
+    /// Of [`Job::Ack`], when the server may not have heard of it.
+    AckLost,
     /// Of [`Job::Connect`].
     Connected(ApiResult<Box<Connection>>),
     /// Of [`Job::LoadKeys`].
@@ -146,9 +147,12 @@ impl Worker {
                 Err(_) => break,
             }
         }
-        // An acknowledgement that is lost makes the event come again, which is handled.
         if let Err(error) = self.client.ack_events(&AckEvents { consumer: self.consumer.clone(), seqs }) {
             log::warn!("code=ack_failed error={}", error.code());
+            if error.is_transient() {
+                // Main has gone: the runner stops.
+                let _ = self.done.send(Done::AckLost);
+            }
         }
         other
     }
@@ -185,11 +189,11 @@ impl Worker {
     /// A run that has ended already, or is unknown, needs no end. Credentials that are refused may be good later.
     fn refuse(&self, run_id: Uuid, finish: &RunFinish) -> ApiResult<()> {
         match self.client.finish_run_unbound(run_id, finish) {
-            Err(ApiError::Problem(problem)) if problem.status != 401 => {
-                log::warn!("code=refusal_not_taken run={run_id} problem={}", problem.code);
+            Err(error) if error.problem().is_some() && !error.is_transient() => {
+                log::warn!("code=refusal_not_taken run={run_id} problem={}", error.code());
                 Ok(())
             }
-            other => other.map(|_| ()),
+            other => other,
         }
     }
 }

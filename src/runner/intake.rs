@@ -142,7 +142,10 @@ impl Runner {
         claims: &Claims,
     ) -> Result<Handled, StoreError> {
         let run_id = invocation.run_id;
-        if let Some(cause) = prepare::not_allowed(&self.shared.config, claims.billing_mode, claims.tool_class)
+        // A repeat is found below: point 7 of the check comes before 8 and 10.
+        let not_allowed = prepare::not_allowed(&self.shared.config, claims.billing_mode, claims.tool_class);
+        if let Some(cause) = not_allowed
+            && !self.store.knows_jti(&claims.jti)?
         {
             return self.refuse(&event, run_id, cause);
         }
@@ -163,8 +166,9 @@ impl Runner {
         let reason = cause.row().finish.and_then(|(_, reason)| reason).unwrap_or_default();
         let stored = self.store.store_refusal(event, run_id, reason)?;
         log::warn!("code={} run={run_id} refused={}", cause.row().code, u8::from(stored));
-        if stored {
-            self.send_refusals();
+        // Before it serves, no request of a run is sent; then all that wait are.
+        if stored && self.phase == Phase::Serving {
+            self.courier.send(refusal_job(run_id, reason));
         }
         Ok(Handled::Done)
     }
@@ -185,14 +189,19 @@ impl Runner {
         };
         let open = self.store.store_stop(&at, request.run_id, &request.reason)?;
         log::info!("code=stop_requested run={} known={}", request.run_id, u8::from(open));
-        match self.table.get(request.run_id) {
-            Some(handle) => handle.cancel.stop(&request.reason),
+        self.stop_run(request.run_id, &request.reason);
+        Ok(Handled::Done)
+    }
+
+    /// Ends what is done for a run whose stop is stored; one without a thread gets one for that.
+    fn stop_run(&mut self, run_id: Uuid, reason: &str) {
+        match self.table.get(run_id) {
+            Some(handle) => handle.cancel.stop(reason),
             None => {
-                self.parked.remove(&request.run_id);
+                self.parked.remove(&run_id);
                 self.launch_waiting();
             }
         }
-        Ok(Handled::Done)
     }
 
     fn on_followup(&mut self, event: &Event) -> Result<Handled, StoreError> {
@@ -279,7 +288,9 @@ impl Runner {
 
     fn see_again(&mut self) {
         log::warn!("code=kid_unknown");
-        self.due.poll_anew.set(Instant::now() + self.shared.config.adapter.jwks_refresh_min_interval);
+        // The events that come meanwhile must not put the look off for ever.
+        let then = Instant::now() + self.shared.config.adapter.jwks_refresh_min_interval;
+        self.due.poll_anew.set_no_later(then);
     }
 
     pub(super) fn on_keys(&mut self, result: ApiResult<JwkSet>) {
@@ -304,9 +315,7 @@ impl Runner {
             Err(fault) => log::error!("code=store_failed error={}", fault.code()),
             Ok(refusals) => {
                 for refusal in refusals {
-                    let reason = Some(refusal.reason);
-                    let finish = RunFinish { state: RunState::Failed, reason, costs: None, metrics: None };
-                    self.courier.send(Job::Refuse(refusal.run_id, finish));
+                    self.courier.send(refusal_job(refusal.run_id, &refusal.reason));
                 }
             }
         }
@@ -363,10 +372,12 @@ impl Runner {
 
     pub(super) fn on_run_state(&mut self, run_id: Uuid, result: ApiResult<Option<RunInfo>>) {
         let state = match result {
-            Ok(found) => {
+            Ok(Some(run)) => {
                 self.due.lost.reset();
-                found.map(|run| run.state)
+                run.state
             }
+            // Only a final state says that the run has ended.
+            Ok(None) => return log::warn!("code=run_state_unknown run={run_id} error=not_found"),
             Err(error) => {
                 log::warn!("code=run_state_unknown run={run_id} error={}", error.code());
                 // A stop may be among what was lost: asked again, until the server has said how it is.
@@ -374,12 +385,16 @@ impl Runner {
                 return;
             }
         };
-        let ended = state.is_none_or(RunState::is_final);
         match self.table.get(run_id) {
-            Some(handle) if ended => handle.cancel.server_ended(),
+            Some(handle) if state.is_final() => handle.cancel.server_ended(),
+            None if state.is_final() => self.forget_run(run_id),
             // Its stop is among the lost events; the commonest reason stands for the one that is not known.
-            Some(handle) if state == Some(RunState::Cancelling) => handle.cancel.stop(LOST_STOP),
-            None if ended => self.forget_run(run_id),
+            Some(_) | None if state == RunState::Cancelling => {
+                if let Err(fault) = self.store.store_lost_stop(run_id, LOST_STOP) {
+                    log::error!("code=store_failed error={}", fault.code());
+                }
+                self.stop_run(run_id, LOST_STOP);
+            }
             Some(_) | None => {}
         }
     }
@@ -391,6 +406,11 @@ impl Runner {
             log::error!("code=store_failed error={}", fault.code());
         }
     }
+}
+
+fn refusal_job(run_id: Uuid, reason: &str) -> Job {
+    let reason = Some(reason.to_owned());
+    Job::Refuse(run_id, RunFinish { state: RunState::Failed, reason, costs: None, metrics: None })
 }
 
 fn acceptance_code(acceptance: Acceptance) -> &'static str {

@@ -51,6 +51,7 @@ use crate::sys::signals::SignalSeen;
 
 use clock::Due;
 use courier::{Connection, Courier, Done, Job};
+use ending::Duel;
 use event::Event;
 use loads::ChannelLoads;
 use signs::Signs;
@@ -103,7 +104,7 @@ pub struct Runner {
     look_again: bool,
     /// Events were lost before the runner began to serve.
     events_lost: bool,
-    superseded_since: Option<Instant>,
+    duel: Duel,
     superseded_limit: Duration,
     /// The server has heard, or cannot hear, that this runner stops.
     goodbye_said: bool,
@@ -188,7 +189,7 @@ impl Runner {
             position: None,
             look_again: false,
             events_lost: false,
-            superseded_since: None,
+            duel: Duel::default(),
             superseded_limit: SUPERSEDED_LIMIT,
             goodbye_said: false,
             heartbeat_interval,
@@ -284,19 +285,22 @@ impl Runner {
         if self.due.refusals.take_if_due(now) {
             self.send_refusals();
         }
+        if self.due.channels.take_if_due(now) {
+            self.channel_loads.again().into_iter().for_each(|id| self.courier.send(Job::LoadChannel(id)));
+        }
         if self.due.lost.take_if_due(now) {
             self.ask_open_runs();
         }
         if self.due.parked.take_if_due(now) {
             self.release_parked(now);
         }
-        // Looked at below, and with every heartbeat after it.
-        self.due.superseded.take_if_due(now);
         self.check_superseded(now)
     }
 
     fn on_done(&mut self, done: Done) -> Result<(), RunnerFault> {
         match done {
+            // The event comes again with a poll without a position, and is acknowledged then.
+            Done::AckLost => drop(self.due.poll_anew.grow()),
             Done::Connected(Ok(connection)) => return self.connected(*connection),
             Done::Connected(Err(error)) => return self.not_connected(&error),
             Done::Keys(result) => self.on_keys(result),
@@ -314,10 +318,18 @@ impl Runner {
         }
         match result {
             Ok(channel) => {
+                self.due.channels.reset();
                 self.shared.channels.put(id, channel);
                 self.beat();
             }
-            Err(error) => log::warn!("code=channel_not_loaded channel={id} error={}", error.code()),
+            Err(error) => {
+                log::warn!("code=channel_not_loaded channel={id} error={}", error.code());
+                // The event of its change is acknowledged already.
+                if error.is_transient() {
+                    self.channel_loads.failed(id);
+                    self.due.channels.grow();
+                }
+            }
         }
     }
 
@@ -372,7 +384,7 @@ impl Runner {
         match event {
             GatewayEvent::Batch { after_used, answer } => {
                 self.signs.contact();
-                if self.superseded_since.take().is_some() {
+                if self.duel.answered(Instant::now()) {
                     self.beat();
                 }
                 if !self.on_batch(after_used, answer) {

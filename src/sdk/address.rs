@@ -39,7 +39,7 @@ impl Address {
         if host.is_empty() || (!https && !is_loopback(host.trim_matches(['[', ']']))) {
             return None;
         }
-        let port = uri.port_u16().unwrap_or(if https { 443 } else { 80 });
+        let port = uri.port_u16().unwrap_or(implied_port(https));
         let path = uri.path().trim_end_matches('/').to_owned();
         Some(Address { https, host, port, path })
     }
@@ -54,10 +54,13 @@ impl Address {
         (self.https, &self.host, self.port) == (other.https, &other.host, other.port)
     }
 
-    /// The address `path` (with its slash) below this one.
+    /// The address `path` (with its slash) below this one, in normal form (RFC 3986 section 6.2.3): a proof names it,
+    /// and a server may compare it letter by letter.
     pub fn join(&self, path: &str) -> String {
         let scheme = if self.https { "https" } else { "http" };
-        format!("{scheme}://{}:{}{}{path}", self.host, self.port, self.path)
+        let implied = self.port == implied_port(self.https);
+        let port = if implied { String::new() } else { format!(":{}", self.port) };
+        format!("{scheme}://{}{port}{}{path}", self.host, self.path)
     }
 
     /// The same address, made to end in [`API_PATH`] exactly once.
@@ -69,6 +72,11 @@ impl Address {
         }
         self
     }
+}
+
+/// The port of an address that names none.
+fn implied_port(https: bool) -> u16 {
+    if https { 443 } else { 80 }
 }
 
 /// `?name=value&...` with every value percent-encoded; empty for no pairs.
@@ -142,6 +150,19 @@ mod tests {
         assert_eq!(base.join(DISCOVERY_PATH), "http://127.0.0.1:8080/base/.well-known/agent-server");
         assert_eq!(base.clone().with_api_path().join("/me"), "http://127.0.0.1:8080/base/api/v1/me");
         assert_eq!(base.with_api_path().with_api_path().join("/me"), "http://127.0.0.1:8080/base/api/v1/me");
+    }
+
+    #[test]
+    fn a_port_that_the_scheme_implies_is_not_written() {
+        for (text, joined) in [
+            ("https://chat.example.com", "https://chat.example.com/me"),
+            ("https://chat.example.com:443/base", "https://chat.example.com/base/me"),
+            ("https://chat.example.com:80", "https://chat.example.com:80/me"),
+            ("http://[::1]:80", "http://[::1]/me"),
+            ("http://[::1]:443", "http://[::1]:443/me"),
+        ] {
+            assert_eq!(Address::parse(text).unwrap().join("/me"), joined, "{text}");
+        }
     }
 
     #[test]

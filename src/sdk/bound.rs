@@ -263,7 +263,7 @@ impl Bound {
     }
 
     /// `finishRun`. It needs no valid token: a refused one is left out instead of renewed.
-    pub fn finish_run(&self, body: &RunFinish) -> Result<RunInfo, RunError> {
+    pub fn finish_run(&self, body: &RunFinish) -> Result<(), RunError> {
         self.optional_token(|token| self.client.finish_run_with(self.run_id, body, token))
     }
 
@@ -276,7 +276,9 @@ impl Bound {
     }
 
     fn optional_token<T>(&self, send: impl Fn(Option<&str>) -> ApiResult<T>) -> Result<T, RunError> {
-        let first = send(Some(&self.token.newest()));
+        let newest = self.token.newest();
+        // Empty for a run whose entry was lost.
+        let first = send(Some(newest.as_str()).filter(|token| !token.is_empty()));
         let result = match first {
             Err(ApiError::Problem(problem)) if problem.is(code::INVOCATION_TOKEN_INVALID) => send(None),
             other => other,

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::client::ClientSettings;
 use super::super::jws::SigningKey;
 use super::super::test_server::{Seen, Step, TestServer, answer, empty, problem};
 use super::super::wire::run::{BillingEvidence, BillingMode, RunState, ToolClass};
@@ -247,7 +248,7 @@ fn finish_and_get_run_leave_a_refused_token_out() {
         bench.server.push(step);
     }
     let finish = RunFinish { state: RunState::Completed, reason: None, costs: None, metrics: None };
-    assert_eq!(bench.bound.finish_run(&finish).unwrap().state, RunState::Completed);
+    bench.bound.finish_run(&finish).unwrap();
     assert!(bench.bound.get_run().unwrap().unwrap().state.is_final());
     assert_eq!(bench.bound.get_run().unwrap(), None);
     let other = bench.bound.finish_run(&finish).unwrap_err();
@@ -326,6 +327,39 @@ fn a_stopped_run_is_finished_over_a_client_of_its_own() {
     let finish = RunFinish { state: RunState::Cancelled, reason, costs: None, metrics: None };
     assert_eq!(bench.bound.finish_run(&finish), Err(RunError::ShutDown));
     let last = bench.bound.within(Duration::from_secs(20));
-    assert_eq!(last.finish_run(&finish).unwrap().state, RunState::Cancelled);
+    last.finish_run(&finish).unwrap();
     assert_eq!(bench.server.next_request().json(), json!({"state": "cancelled", "reason": "user_stop"}));
+}
+
+#[test]
+fn a_run_without_a_token_is_finished_without_the_field() {
+    let server = TestServer::start(Vec::new());
+    let bound = server.client().bind(Uuid::now_v7(), TokenCell::new(String::new()));
+    server.push(answer(200, run_info(bound.run_id(), "interrupted")));
+    bound
+        .finish_run(&RunFinish { state: RunState::Interrupted, reason: None, costs: None, metrics: None })
+        .unwrap();
+    let seen = server.next_request();
+    assert!(seen.headers.iter().all(|(name, _)| name != "invocation-token"));
+}
+
+/// The contract names no members of its answer.
+#[test]
+fn a_finish_is_taken_whatever_its_answer_says_of_this_run() {
+    let page = Step::Answer(200, Vec::new(), b"<html>login</html>".to_vec());
+    let other = answer(200, run_info(Uuid::now_v7(), "completed"));
+    let rows = [
+        ("empty", vec![empty(200)], false),
+        ("nothing_of_it", vec![answer(200, json!({}))], true),
+        ("no_object", vec![answer(200, json!(true))], true),
+        ("page", vec![page], false),
+        ("another_run", vec![other], false),
+    ];
+    for (name, script, taken) in rows {
+        let server = TestServer::start(script);
+        let client = Client::new(ClientSettings { retry_max_attempts: 1, ..server.settings() }).unwrap();
+        let bound = client.bind(Uuid::now_v7(), TokenCell::new(token("j-1")));
+        let finish = RunFinish { state: RunState::Completed, reason: None, costs: None, metrics: None };
+        assert_eq!(bound.finish_run(&finish).is_ok(), taken, "{name}");
+    }
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::Value;
 use ureq::http::Method;
 use uuid::Uuid;
 
@@ -15,7 +16,7 @@ use super::address::{Address, DISCOVERY_PATH, query};
 use super::auth::Credentials;
 use super::bound::{Bound, TokenCell};
 use super::error::{ApiError, TransportError};
-use super::exchange::{Operation, Rounds};
+use super::exchange::{Failed, Operation, Rounds};
 use super::http::{Http, HttpSettings, Timing};
 use super::jws::JwkSet;
 use super::tls::Roots;
@@ -151,8 +152,8 @@ impl Client {
         let own = |text: &str| Address::parse(text).filter(|it| it.same_origin(&self.common.server));
         let check = |found: &Discovery| own(&found.api_base).is_some() && own(&found.jwks_uri).is_some();
         let found: Discovery = self.call_checked(&operation, None, check)?;
-        if let (Some(api), Some(jwks)) = (own(&found.api_base), own(&found.jwks_uri)) {
-            *self.bases() = Bases { api: api.with_api_path(), jwks: Some(jwks.join("")) };
+        if let Some(api) = own(&found.api_base) {
+            *self.bases() = Bases { api: api.with_api_path(), jwks: Some(found.jwks_uri.clone()) };
         }
         Ok(found)
     }
@@ -213,16 +214,15 @@ impl Client {
         after: Option<i64>,
         wait: Duration,
         max: u32,
-    ) -> ApiResult<PollAnswer> {
+    ) -> Result<PollAnswer, Failed> {
         let mut pairs = vec![("consumer", consumer.to_owned())];
         pairs.extend(after.map(|seq| ("after", seq.to_string())));
         pairs.push(("wait_ms", wait.as_millis().to_string()));
         pairs.push(("max", max.to_string()));
         let mut operation = Operation::get(format!("/gateway/events{}", query(&pairs)));
         operation.timing = Timing::Poll(wait);
-        operation.attempts = Some(1);
         // A byte that is no UTF-8 is a fault of the event that holds it, not of the whole answer.
-        self.call_lossy(&operation)
+        self.call_once(&operation)
     }
 
     /// `ackEvents`.
@@ -231,11 +231,9 @@ impl Client {
     }
 
     /// `sendHeartbeat`, one attempt: a later one says more than a repeat.
-    pub fn send_heartbeat(&self, heartbeat: &Heartbeat) -> ApiResult<HeartbeatAck> {
+    pub fn send_heartbeat(&self, heartbeat: &Heartbeat) -> Result<HeartbeatAck, Failed> {
         let path = "/agents/me/heartbeat".to_owned();
-        let mut operation = Operation::json(Method::POST, path, heartbeat)?;
-        operation.attempts = Some(1);
-        self.call(&operation, None)
+        self.call_once(&Operation::json(Method::POST, path, heartbeat)?)
     }
 
     /// `getRun` outside the run's binding; `None` when the server does not know the run.
@@ -244,7 +242,7 @@ impl Client {
     }
 
     /// `finishRun` without an invocation token, which the server accepts for a run of this agent.
-    pub fn finish_run_unbound(&self, run_id: Uuid, body: &RunFinish) -> ApiResult<RunInfo> {
+    pub fn finish_run_unbound(&self, run_id: Uuid, body: &RunFinish) -> ApiResult<()> {
         self.finish_run_with(run_id, body, None)
     }
 
@@ -258,9 +256,10 @@ impl Client {
         run_id: Uuid,
         body: &RunFinish,
         token: Option<&str>,
-    ) -> ApiResult<RunInfo> {
+    ) -> ApiResult<()> {
         let operation = Operation::json(Method::POST, format!("/runs/{run_id}/finish"), body)?;
-        self.call_checked(&operation, token, |run: &RunInfo| run.run_id == run_id)
+        let own = Value::String(run_id.to_string());
+        self.call_about(&operation, token, |answer| answer.get("run_id").is_none_or(|named| *named == own))
     }
 
     /// Waits `time`, or ends at once with [`ApiError::ShutDown`].
@@ -280,8 +279,8 @@ impl Client {
         self.bases().api.join(path)
     }
 
-    pub(super) fn rounds(&self, attempts: Option<u32>) -> Rounds<'_> {
-        Rounds::new(&self.http, attempts.unwrap_or(self.attempts), self.max_delay, self.total)
+    pub(super) fn rounds(&self) -> Rounds<'_> {
+        Rounds::new(&self.http, self.attempts, self.max_delay, self.total)
     }
 
     pub(super) fn discovery(&self) -> Operation<'static> {

@@ -355,7 +355,7 @@ fn dpop_proofs_are_fresh_and_carry_the_newest_nonce() {
 fn discovery_sets_the_base_and_refuses_other_origins() {
     let good = |server: &TestServer| {
         json!({"instance_id": Uuid::now_v7(), "api_base": format!("{}/chat/api/v1", server.url()),
-            "jwks_uri": format!("{}/keys", server.url()), "protocol_version": "1"})
+            "jwks_uri": format!("{}/keys/", server.url()), "protocol_version": "1"})
     };
     let server = TestServer::start(Vec::new());
     let keys = json!({"keys": [jws::SigningKey::generate().unwrap().public_jwk("k")]});
@@ -365,7 +365,7 @@ fn discovery_sets_the_base_and_refuses_other_origins() {
     client.get_me().unwrap();
     let seen: Vec<Seen> = (0..3).map(|_| server.next_request()).collect();
     let targets: Vec<&str> = seen.iter().map(|seen| seen.target.as_str()).collect();
-    assert_eq!(targets, ["/.well-known/agent-server", "/keys", "/chat/api/v1/me"]);
+    assert_eq!(targets, ["/.well-known/agent-server", "/keys/", "/chat/api/v1/me"]);
     assert_eq!((seen[0].header("authorization"), seen[1].header("authorization")), ("", ""));
 
     for (member, value) in [
@@ -467,5 +467,24 @@ fn c6_09_a_request_into_a_closing_connection_is_repeated_unchanged() {
         assert_eq!((&first.target, &first.body), (&second.target, &second.body), "round {rounds}");
         assert_ne!(first.connection, second.connection);
         assert!(server.saw_no_more());
+    }
+}
+
+/// RFC 9457 section 3.1: a member of another type counts as absent, and the others still count.
+#[test]
+fn a_problem_member_of_another_type_counts_as_absent() {
+    let rows = [
+        ("nulls", json!({"type": null, "title": null, "detail": null, "errors": null, "current": null})),
+        ("types", json!({"type": 5, "title": [], "status": "403", "detail": {}, "errors": "none"})),
+        ("inner", json!({"status": 70_000, "errors": [{"pointer": 1}]})),
+    ];
+    for (name, mut body) in rows {
+        body["code"] = "forbidden".into();
+        body["reason"] = "capability_missing".into();
+        let server = TestServer::start(vec![answer(403, body)]);
+        let error = server.client().get_me().unwrap_err();
+        let problem = error.problem().unwrap();
+        assert!(problem.is_because("forbidden", "capability_missing"), "{name}: {error}");
+        assert_eq!(problem.status, 403);
     }
 }

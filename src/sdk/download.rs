@@ -48,7 +48,7 @@ impl Bound {
 
 impl Client {
     fn download(&self, file_id: Uuid, token: &str, transfer: &mut Transfer<'_>) -> ApiResult<u64> {
-        let mut rounds = self.rounds(None);
+        let mut rounds = self.rounds();
         loop {
             match self.download_once(file_id, token, rounds.at_most(), transfer) {
                 Ok(()) => return Ok(transfer.written),

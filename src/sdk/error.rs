@@ -61,6 +61,15 @@ impl ApiError {
         }
     }
 
+    /// Whether the same request may be taken later: there was no answer, or the credentials are not good now.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Problem(problem) => problem.status == 401,
+            Self::Transport(_) => true,
+            Self::ShutDown => false,
+        }
+    }
+
     /// The stable code for logs: the problem's code or the kind of the transport error.
     pub fn code(&self) -> &str {
         match self {

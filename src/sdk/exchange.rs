@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use ureq::http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH, RETRY_AFTER};
 use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use uuid::Uuid;
@@ -33,8 +34,6 @@ pub(super) struct Operation<'a> {
     pub headers: HeaderMap,
     pub body: Option<Cow<'a, [u8]>>,
     pub timing: Timing,
-    /// Attempts in all, where it is not the client's number.
-    pub attempts: Option<u32>,
     /// Without credentials: discovery and keys.
     pub anonymous: bool,
 }
@@ -48,7 +47,6 @@ impl<'a> Operation<'a> {
             headers: HeaderMap::new(),
             body: None,
             timing: Timing::Ordinary,
-            attempts: None,
             anonymous: false,
         }
     }
@@ -85,11 +83,13 @@ impl<'a> Operation<'a> {
 }
 
 /// An attempt that gave no result.
-pub(super) struct Failed {
+#[derive(Debug)]
+pub struct Failed {
+    /// Why.
     pub error: ApiError,
     /// Whether another attempt may go better.
-    pub again: bool,
-    /// The least wait that the server asks for.
+    pub(super) again: bool,
+    /// The least wait that the server asks for (`Retry-After`).
     pub wait: Option<Duration>,
 }
 
@@ -163,9 +163,10 @@ impl Client {
         })
     }
 
-    /// The same for an answer in which a byte that is no UTF-8 becomes a replacement character.
-    pub(super) fn call_lossy<T: DeserializeOwned>(&self, operation: &Operation<'_>) -> ApiResult<T> {
-        self.exchange(operation, None, |body| {
+    /// One attempt, for callers that repeat by themselves; tells how long the server asks to be left alone. In its
+    /// answer a byte that is no UTF-8 becomes a replacement character.
+    pub(super) fn call_once<T: DeserializeOwned>(&self, operation: &Operation<'_>) -> Result<T, Failed> {
+        self.round(operation, None, self.rounds().at_most(), &|body| {
             serde_json::from_str(&String::from_utf8_lossy(body)).map_err(|_| TransportError::Garbage)
         })
     }
@@ -178,24 +179,45 @@ impl Client {
         })
     }
 
+    /// Runs an operation whose answer is JSON that may say what it is about: one about something else (`fits` says
+    /// no) is none.
+    pub(super) fn call_about(
+        &self,
+        operation: &Operation<'_>,
+        token: Option<&str>,
+        fits: impl Fn(&Value) -> bool,
+    ) -> ApiResult<()> {
+        self.exchange(operation, token, |body| match serde_json::from_slice(body) {
+            Ok(said) if fits(&said) => Ok(()),
+            _ => Err(TransportError::Garbage),
+        })
+    }
+
     fn exchange<T>(
         &self,
         operation: &Operation<'_>,
         token: Option<&str>,
         read: impl Fn(&[u8]) -> Result<T, TransportError>,
     ) -> ApiResult<T> {
-        let mut rounds = self.rounds(operation.attempts);
+        let mut rounds = self.rounds();
         loop {
-            let result = self
-                .attempt(operation, token, rounds.at_most())
-                .map_err(Failed::from)
-                .and_then(understand)
-                .and_then(|answer| read(&answer.body).map_err(Failed::from));
-            match result {
+            match self.round(operation, token, rounds.at_most(), &read) {
                 Ok(value) => return Ok(value),
                 Err(failed) => rounds.again(failed)?,
             }
         }
+    }
+
+    /// One attempt and what its answer means.
+    fn round<T>(
+        &self,
+        operation: &Operation<'_>,
+        token: Option<&str>,
+        at_most: Option<Duration>,
+        read: &impl Fn(&[u8]) -> Result<T, TransportError>,
+    ) -> Result<T, Failed> {
+        let answer = understand(self.attempt(operation, token, at_most)?)?;
+        Ok(read(&answer.body)?)
     }
 
     /// One attempt. A 401 is repeated once at once with everything read anew: a token file may have been
@@ -293,6 +315,7 @@ fn problem_of(answer: &Answer) -> Problem {
     problem.status = answer.status;
     if !is_code(&problem.code) {
         problem.code = code_of_status(answer.status).to_owned();
+        problem = problem.by_status();
     }
     problem.reason = problem.reason.filter(|reason| is_code(reason));
     problem

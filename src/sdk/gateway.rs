@@ -115,7 +115,7 @@ impl Worker {
             if self.client.pause(delay).is_err() {
                 return;
             }
-            let Some(event) = self.poll(&command, max) else { return };
+            let Some((event, wait)) = self.poll(&command, max) else { return };
             delay = match &event {
                 GatewayEvent::Batch { .. } => {
                     backoff.reset();
@@ -127,7 +127,7 @@ impl Worker {
                     max /= 2;
                     Duration::ZERO
                 }
-                _ => backoff.next_random(),
+                _ => backoff.next_random().max(wait),
             };
             if self.out.send(event).is_err() {
                 return;
@@ -135,24 +135,30 @@ impl Worker {
         }
     }
 
-    /// One poll; `None` after a stop.
-    fn poll(&self, command: &PollFrom, max: u32) -> Option<GatewayEvent> {
+    /// One poll, and how long the server asks to be left alone; `None` after a stop.
+    fn poll(&self, command: &PollFrom, max: u32) -> Option<(GatewayEvent, Duration)> {
         let wait = if command.wait { self.settings.wait } else { Duration::ZERO };
-        match self.client.poll_events(&self.consumer, command.after, wait, max) {
-            Ok(answer) => Some(GatewayEvent::Batch { after_used: command.after, answer }),
-            Err(ApiError::ShutDown) => None,
-            Err(error) if error.problem().is_some_and(|it| it.is(code::SUPERSEDED_POLL)) => {
-                Some(GatewayEvent::Superseded)
+        let failed = match self.client.poll_events(&self.consumer, command.after, wait, max) {
+            Ok(answer) => {
+                return Some((GatewayEvent::Batch { after_used: command.after, answer }, Duration::ZERO));
             }
-            Err(error) => {
-                let status = match &error {
-                    ApiError::Problem(problem) => Some(problem.status),
-                    ApiError::Transport(TransportError::Status(status)) => Some(*status),
-                    _ => None,
-                };
-                Some(GatewayEvent::Failed { code: error.code().to_owned(), status })
-            }
-        }
+            Err(failed) => failed,
+        };
+        let event = match &failed.error {
+            ApiError::ShutDown => return None,
+            ApiError::Problem(problem) if problem.is(code::SUPERSEDED_POLL) => GatewayEvent::Superseded,
+            error => GatewayEvent::Failed { code: error.code().to_owned(), status: status(error) },
+        };
+        Some((event, failed.wait.unwrap_or_default()))
+    }
+}
+
+/// The HTTP status, when there was one.
+fn status(error: &ApiError) -> Option<u16> {
+    match error {
+        ApiError::Problem(problem) => Some(problem.status),
+        ApiError::Transport(TransportError::Status(status)) => Some(*status),
+        _ => None,
     }
 }
 
@@ -221,6 +227,18 @@ mod tests {
         ];
         assert_eq!(told, expected.map(|(code, status)| (code.to_owned(), status)));
         gateway.stop();
+    }
+
+    #[test]
+    fn the_next_poll_waits_as_long_as_the_server_asks() {
+        let later = Step::Answer(429, vec![("retry-after", "200".to_owned())], Vec::new());
+        let server = TestServer::start(vec![later]);
+        let (out, _events) = unbounded();
+        let settings = GatewaySettings { wait: PATIENCE, max: 50, retry_max_delay: Duration::from_millis(1) };
+        let worker = Worker { client: server.client().fork(), consumer: "default".to_owned(), settings, out };
+        let (event, wait) = worker.poll(&PollFrom { after: None, wait: true }, 50).unwrap();
+        assert!(matches!(event, GatewayEvent::Failed { status: Some(429), .. }));
+        assert_eq!(wait, Duration::from_secs(200));
     }
 
     #[test]

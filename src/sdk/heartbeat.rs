@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
 use super::client::Client;
 use super::error::ApiError;
+use super::exchange::Failed;
 use super::retry::Backoff;
 use super::wire::heartbeat::{AgentState, Heartbeat, HeartbeatAck};
 
@@ -153,13 +154,14 @@ impl Worker {
         self.last = Instant::now();
         self.wait = self.interval;
         let event = match result {
-            Err(ApiError::ShutDown) => return false,
+            Err(Failed { error: ApiError::ShutDown, .. }) => return false,
             Ok(ack) => {
                 self.backoff.reset();
                 HeartbeatEvent::Acked { state, ack }
             }
-            Err(error) => {
-                self.wait = self.backoff.next_random().clamp(INTERVAL_MIN.min(self.interval), self.interval);
+            Err(Failed { error, wait, .. }) => {
+                let own = self.backoff.next_random().clamp(INTERVAL_MIN.min(self.interval), self.interval);
+                self.wait = own.max(wait.unwrap_or_default());
                 HeartbeatEvent::Failed { state, code: error.code().to_owned() }
             }
         };
@@ -240,6 +242,17 @@ mod tests {
         heartbeats.request_stop();
         heartbeats.stop();
         assert!(events.recv_timeout(PATIENCE).is_err(), "a stop is no failure");
+    }
+
+    #[test]
+    fn a_repeat_waits_as_long_as_the_server_asks() {
+        let later = Step::Answer(429, vec![("retry-after", "200".to_owned())], Vec::new());
+        let server = TestServer::start(vec![later]);
+        let (out, _events) = unbounded();
+        let mut worker = Worker::new(server.client().fork(), out);
+        worker.take(Command::SendNow(Box::new(snapshot(0))));
+        assert!(worker.send());
+        assert_eq!(worker.wait, Duration::from_secs(200));
     }
 
     #[test]

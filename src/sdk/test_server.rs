@@ -218,7 +218,8 @@ fn read_head(connection: usize, reader: &mut BufReader<TcpStream>) -> Option<See
     }
     let mut first = lines.first()?.split(' ').map(str::to_owned);
     let (method, target) = (first.next()?, first.next()?);
-    let header = |line: &String| line.split_once(": ").map(|(n, v)| (n.to_ascii_lowercase(), v.to_owned()));
+    let header =
+        |line: &String| line.split_once(':').map(|(n, v)| (n.to_ascii_lowercase(), v.trim().to_owned()));
     Some(Seen {
         connection,
         method,

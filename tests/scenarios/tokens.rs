@@ -8,7 +8,8 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use claude_code_runner::local::Signer;
-use claude_code_runner::local::hooks::Fault;
+use claude_code_runner::local::hooks::{Fault, Gate};
+use claude_code_runner::sdk::wire::problem::Problem;
 use claude_code_runner::sdk::wire::run::{BillingMode, RunState, ToolClass};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -351,4 +352,85 @@ fn what_the_runner_may_not_do_is_refused_whoever_signed() {
             "{name}: refused before anything is asked of the CLI"
         );
     }
+}
+
+/// The event of a token that nobody accepts; its position.
+fn refused_event(world: &World, run: Uuid) -> i64 {
+    let forged = token(world, run, Foreign, |_, _| {});
+    world.server.operator().redeliver_with(run, forged, |_| {}).unwrap()
+}
+
+/// the end of a refused run waits for good credentials like any other.
+#[test]
+fn a_refusal_waits_until_the_agent_token_is_good_again() {
+    let mut world = World::without_runner(Setup::default());
+    let run = run_without_event(&world);
+    refused_event(&world, run);
+    for nth in [1, 2] {
+        world.hooks.nth("finishRun", nth, Fault::Refuse(Problem::new(401, "unauthenticated"), None));
+    }
+    world.start_runner();
+    world.ends_as(run, RunState::Failed, Some("invalid_invocation_token"));
+}
+
+/// before the first polls have brought nothing more, no request of a run is sent, its refusal included.
+#[test]
+fn a_refusal_waits_for_the_first_polls() {
+    let mut world = World::without_runner(Setup::default());
+    let run = run_without_event(&world);
+    let seq = refused_event(&world, run);
+    let gate = Gate::new();
+    world.hooks.nth("pollEvents", 2, Fault::HoldBefore(gate.clone()));
+    world.start_runner();
+    // The acknowledgement is sent behind everything that the event had sent at once.
+    eventually("acknowledged", || acknowledged(&world, seq).then_some(()));
+    assert_eq!(world.hooks.count("finishRun"), 0);
+    gate.open();
+    world.ends_as(run, RunState::Failed, Some("invalid_invocation_token"));
+}
+
+#[test]
+fn refusals_that_come_together_are_sent_once_each() {
+    let mut world = World::without_runner(Setup::default());
+    let runs: Vec<Uuid> = (0..20).map(|_| run_without_event(&world)).collect();
+    world.start_runner();
+    eventually("it serves", || {
+        let polls = world.hooks.requests_of("pollEvents");
+        polls.iter().any(|poll| !poll.query.contains("wait_ms=0")).then_some(())
+    });
+    let gate = world.hooks.hold_next("finishRun");
+    let seqs: Vec<i64> = runs.iter().map(|run| refused_event(&world, *run)).collect();
+    let last = seqs.iter().max().unwrap();
+    eventually("all are handled", || {
+        let polls = world.hooks.requests_of("pollEvents");
+        polls.iter().any(|poll| poll.query.contains(&format!("after={last}&"))).then_some(())
+    });
+    gate.open();
+    for run in &runs {
+        world.ends_as(*run, RunState::Failed, Some("invalid_invocation_token"));
+    }
+    assert_eq!(world.hooks.count("finishRun"), 20);
+}
+
+/// The first point that fails wins: a `jti` of another run is point 7, who pays point 8.
+#[test]
+fn a_stolen_identity_is_seen_before_who_pays() {
+    let mut world = World::without_runner(Setup::default());
+    let (_, first) = world.asks("Add them up.");
+    let jti = claims_of(&world.server.operator().newest_token(first).unwrap())["jti"].clone();
+    world.server.operator().change_settings(|settings| settings.billing_mode = BillingMode::Personal);
+    let second = run_without_event(&world);
+    let stolen = token(&world, second, Signed, |_, _| {});
+    let mut claims = claims_of(&stolen);
+    claims["jti"] = jti;
+    let header = world.server.operator().token_parts(second).unwrap().0;
+    let stolen = world.server.operator().sign(&header, &claims, Signer::Current).unwrap();
+    let seq = world.server.operator().redeliver_with(second, stolen, |_| {}).unwrap();
+    world.start_runner();
+    world.ends_as(first, RunState::Completed, None);
+    eventually("acknowledged", || acknowledged(&world, seq).then_some(()));
+    world.server.operator().change_settings(|settings| settings.billing_mode = BillingMode::Organization);
+    let (_, fence) = world.asks("Something else.");
+    world.ends_as(fence, RunState::Completed, None);
+    assert_eq!(world.person.run(second).state, RunState::Queued, "acknowledged and nothing more");
 }

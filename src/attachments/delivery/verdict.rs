@@ -58,12 +58,12 @@ fn judge(problem: &Problem) -> Failure {
         || problem.is(code::RATE_LIMITED)
         || problem.is(code::UNAVAILABLE)
         || problem.is(code::REQUEST_IN_PROGRESS);
-    match problem.code.as_str() {
-        "" if problem.status == STATUS_TOO_LARGE => Failure::refused(code::PAYLOAD_TOO_LARGE, None),
-        "" => Failure::failed(),
-        _ if passing => Failure::failed(),
-        own => Failure::refused(own, problem.reason.as_deref()),
+    // Without a code of its own only one status says what is wrong with the file (contract, "Small print").
+    let says_nothing = problem.is_by_status() && problem.status != STATUS_TOO_LARGE;
+    if passing || says_nothing {
+        return Failure::failed();
     }
+    Failure::refused(&problem.code, problem.reason.as_deref())
 }
 
 /// Pointer of the member that names the files in `createMessage`.
@@ -92,6 +92,7 @@ mod tests {
     fn every_answer_has_its_meaning() {
         let refused = |code: &str, reason: Option<&str>| End::Failed(Failure::refused(code, reason));
         let failed = || End::Failed(Failure::failed());
+        let bare = |status, code: &str| Problem::new(status, code).by_status();
         let rows: Vec<(&str, Problem, End)> = vec![
             (
                 "no right",
@@ -139,8 +140,9 @@ mod tests {
             ("broken", Problem::new(500, "internal"), failed()),
             ("too often", Problem::new(429, "rate_limited"), failed()),
             ("still running", Problem::new(409, "request_in_progress"), failed()),
-            ("413 without a body", Problem::new(413, ""), refused("payload_too_large", None)),
-            ("418 without a body", Problem::new(418, ""), failed()),
+            ("413 without a body", bare(413, "payload_too_large"), refused("payload_too_large", None)),
+            ("403 without a body", bare(403, "forbidden"), failed()),
+            ("418 without a body", bare(418, "status_without_code"), failed()),
         ];
         for (what, problem, expected) in rows {
             assert_eq!(End::from(RunError::Problem(Box::new(problem))), expected, "{what}");

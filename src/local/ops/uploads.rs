@@ -132,13 +132,29 @@ pub fn upload_part(core: &Core, request: &Request) -> Result<Answer, Fail> {
         return Ok(marked());
     }
     // The bytes are in place before the row says so; a crash between the two only means that they come again.
-    core.blobs.keep_part(&mut incoming, row.id, request.number)?;
-    core.write(|tx| {
-        open_file(tx, core, request)?;
-        files::add_part(tx, row.id, request.number, &part.etag, came.length).map_err(Fail::from)
-    })
-    .or_else(|fault| if known_part(core, request, &part)? { Ok(()) } else { Err(fault) })?;
-    Ok(marked())
+    let placed = core.blobs.keep_part(&mut incoming, row.id, request.number).map_err(Fail::from);
+    let kept = placed
+        .and_then(|()| {
+            core.write(|tx| {
+                open_file(tx, core, request)?;
+                files::add_part(tx, row.id, request.number, &part.etag, came.length).map_err(Fail::from)
+            })
+        })
+        .or_else(|fault| if known_part(core, request, &part)? { Ok(()) } else { Err(fault) });
+    if kept.is_err() {
+        clear_if_over(core, row.id)?;
+    }
+    kept.map(|()| marked())
+}
+
+/// Removes the bytes of a session that ended while a part of it found its place: whoever ended it came too early to
+/// see that part.
+fn clear_if_over(core: &Core, id: Uuid) -> Result<(), Fail> {
+    let row = core.store.read(|tx| Ok(files::get(tx, id)?))?;
+    if row.is_none_or(|row| row.phase != UploadPhase::Open) {
+        core.blobs.drop_parts(id);
+    }
+    Ok(())
 }
 
 /// Whether the part came before with the same bytes; other bytes are a conflict.

@@ -264,3 +264,27 @@ fn a_file_on_no_message_goes_in_time() {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn an_abort_that_meets_a_part_leaves_nothing_of_it() {
+    /// The two must meet between a look at the session and the part's place; one round in a few does.
+    const ROUNDS: usize = 200;
+    let world = World::new();
+    let announce = |bytes: &str| {
+        let path = format!("/channels/{}/uploads", world.channel);
+        let ask = world.person("POST", &path).key(Uuid::now_v7()).json(&announced("a.txt", bytes));
+        ask.send().ok(201).body
+    };
+    for round in 0..ROUNDS {
+        let bytes = format!("round {round}");
+        let session = announce(&bytes);
+        let id = session["file_id"].as_str().unwrap();
+        let put = part(world.person("PUT", &format!("/uploads/{id}/parts/1")), &session, &bytes);
+        let abort = world.person("DELETE", &format!("/uploads/{id}"));
+        let putting = std::thread::spawn(move || put.send().status);
+        abort.send().ok(204);
+        assert!([200, 410].contains(&putting.join().unwrap()));
+        let left: Vec<_> = std::fs::read_dir(world.dir.join("data/parts")).unwrap().collect();
+        assert!(left.is_empty(), "round {round}");
+    }
+}

@@ -135,6 +135,11 @@ impl Store {
         })
     }
 
+    /// Whether the `jti` was seen before, with whatever run (contract, point 7).
+    pub fn knows_jti(&self, jti: &str) -> Result<bool, StoreError> {
+        Ok(owner(self.reader(), jti)?.is_some())
+    }
+
     /// The entry of a run.
     pub fn entry(&self, run_id: Uuid) -> Result<Option<Entry>, StoreError> {
         let sql = format!("{SELECT} WHERE run_id = ?1");
@@ -225,12 +230,15 @@ impl Store {
     }
 }
 
+/// The run that a `jti` was seen with.
+fn owner(connection: &Connection, jti: &str) -> Result<Option<Uuid>, StoreError> {
+    let sql = "SELECT run_id FROM jtis WHERE jti = ?1";
+    store::one(connection, sql, [jti], |row| store::uuid(row, "run_id"))
+}
+
 fn judge(tx: &Transaction<'_>, new: &NewEntry) -> Result<Acceptance, StoreError> {
     let run_id = new.invocation.run_id;
-    let owner = store::one(tx, "SELECT run_id FROM jtis WHERE jti = ?1", [&new.jti], |row| {
-        store::uuid(row, "run_id")
-    })?;
-    match owner {
+    match owner(tx, &new.jti)? {
         Some(owner) if owner == run_id => return Ok(Acceptance::Repeated),
         Some(_) => return Ok(Acceptance::ForeignJti),
         None => {}

@@ -24,13 +24,16 @@ impl Store {
     /// Any error means that nothing was stored: the event must not be acknowledged.
     pub fn store_stop(&mut self, event: &EventRef, run_id: Uuid, reason: &str) -> Result<bool, StoreError> {
         self.write(|tx| {
-            let sql = "INSERT INTO stops (run_id, reason, stored_at) VALUES (?1, ?2, ?3)
-                       ON CONFLICT (run_id) DO NOTHING";
-            tx.execute(sql, params![run_id.to_string(), reason, Time::now().as_millis()])?;
+            insert_stop(tx, run_id, reason)?;
             mark_handled(tx, event)?;
             let sql = "SELECT 1 FROM entries WHERE run_id = ?1 AND state <> 'closed'";
             exists(tx, sql, &run_id.to_string())
         })
+    }
+
+    /// Stores a stop whose event was lost; the first reason stays.
+    pub fn store_lost_stop(&mut self, run_id: Uuid, reason: &str) -> Result<(), StoreError> {
+        self.write(|tx| insert_stop(tx, run_id, reason))
     }
 
     /// The stop of a run.
@@ -87,6 +90,13 @@ impl Store {
     pub fn event_handled(&self, event_id: Uuid) -> Result<bool, StoreError> {
         exists(self.reader(), "SELECT 1 FROM handled_events WHERE event_id = ?1", &event_id.to_string())
     }
+}
+
+fn insert_stop(tx: &Transaction<'_>, run_id: Uuid, reason: &str) -> Result<(), StoreError> {
+    let sql = "INSERT INTO stops (run_id, reason, stored_at) VALUES (?1, ?2, ?3)
+               ON CONFLICT (run_id) DO NOTHING";
+    tx.execute(sql, params![run_id.to_string(), reason, Time::now().as_millis()])?;
+    Ok(())
 }
 
 pub(super) fn mark_handled(tx: &Transaction<'_>, event: &EventRef) -> Result<(), StoreError> {

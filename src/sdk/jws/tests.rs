@@ -266,3 +266,18 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn the_form_of_every_part_is_checked_before_the_key_is_looked_for() {
+    let token = SigningKey::generate().unwrap().sign(&json!({"kid": "nobody"}), &json!({}));
+    let (signed, signature) = token.rsplit_once('.').unwrap();
+    let header = signed.split_once('.').unwrap().0;
+    let rows = [
+        ("whole", token.clone(), JwsError::UnknownKid),
+        ("signature", format!("{signed}.!"), JwsError::Form),
+        ("payload", format!("{header}.!.{signature}"), JwsError::Form),
+    ];
+    for (name, compact, expected) in rows {
+        assert_eq!(verify(&compact, &set(Vec::new())), Err(expected), "{name}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Channels that the agent serves and their project bindings.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use uuid::Uuid;
 
 /// Answer of `listServedChannels`.
@@ -49,7 +50,7 @@ pub struct ChannelBehavior {
     pub prompt: Option<String>,
     /// Skills; this runtime loads its own and ignores them (M2-34 note 10).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub skills: Option<Vec<String>>,
+    pub skills: Option<Value>,
     /// The project of a forum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_binding: Option<ProjectBinding>,
@@ -83,4 +84,19 @@ pub struct ProjectRunnerConfig {
     /// The binding's half of R-1a.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust_project_settings: Option<bool>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ChannelBehavior;
+    use serde_json::json;
+
+    #[test]
+    fn skills_are_not_looked_at() {
+        for skills in [json!(["review"]), json!([{"name": "review"}]), json!({}), json!(7)] {
+            let behavior = json!({"prompt": "Be brief.", "skills": skills});
+            let behavior: ChannelBehavior = serde_json::from_value(behavior).unwrap();
+            assert_eq!(behavior.prompt.as_deref(), Some("Be brief."));
+        }
+    }
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::message::RunContextMessage;
 use super::raw::RawJson;
 use super::run::{AgentSession, BillingMode, ToolClass};
-use super::time::Time;
+use super::time::{Time, millis};
 
 /// Answer of `pollEvents`.
 ///
@@ -16,7 +16,7 @@ pub struct PollAnswer {
     /// Events in ascending `seq`.
     pub events: Vec<RawJson>,
     /// How often the server wants a heartbeat.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "millis", skip_serializing_if = "Option::is_none")]
     pub heartbeat_interval_ms: Option<u64>,
     /// Events were lost: every open run must be asked for its state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,4 +145,30 @@ pub struct AgentConfigChanged {
     pub channel_id: Uuid,
     /// Its new version.
     pub settings_version: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::PollAnswer;
+
+    #[test]
+    fn an_odd_interval_hides_no_event() {
+        let rows: [(Value, Option<u64>); 8] = [
+            (json!(30_000), Some(30_000)),
+            (json!(3e4), Some(30_000)),
+            (json!(1.5), Some(1)),
+            (json!(-1), Some(0)),
+            (json!(u64::MAX), Some(u64::MAX)),
+            (json!(1e300), Some(u64::MAX)),
+            (json!("soon"), None),
+            (json!(null), None),
+        ];
+        for (interval, read) in rows {
+            let answer = json!({"events": [{}], "heartbeat_interval_ms": interval});
+            let answer: PollAnswer = serde_json::from_value(answer).unwrap();
+            assert_eq!((answer.events.len(), answer.heartbeat_interval_ms), (1, read), "{interval}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::run::{BillingMode, ToolClass};
-use super::time::Time;
+use super::time::{Time, millis};
 
 /// Body of `sendHeartbeat`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,6 +106,6 @@ pub struct HeartbeatAck {
     /// The server's clock.
     pub server_time: Time,
     /// How often the server wants one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "millis", skip_serializing_if = "Option::is_none")]
     pub heartbeat_interval_ms: Option<u64>,
 }

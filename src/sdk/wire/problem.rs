@@ -1,36 +1,41 @@
 //! Problem details (RFC 9457) with the members of the contract.
 
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+
+/// `type` of what this side makes of an answer whose status alone says something.
+const STATUS_ALONE: &str = "about:blank#status";
 
 /// Why the server did not do what was asked.
 ///
-/// Callers branch on `code` and `reason` only; `title` and `detail` are for people and never logged.
+/// Callers branch on `code` and `reason` only; `title` and `detail` are for people and never logged. A member of
+/// another type counts as absent (RFC 9457 section 3.1), so that it takes no other member with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Problem {
     /// URI reference of the kind of problem.
-    #[serde(rename = "type", default = "about_blank")]
+    #[serde(rename = "type", default = "about_blank", deserialize_with = "kind_or_blank")]
     pub kind: String,
     /// One sentence for people.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_absent")]
     pub title: String,
     /// The HTTP status, repeated.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_absent")]
     pub status: u16,
     /// The stable code, for example `version_conflict`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_absent")]
     pub code: String,
     /// A closed refinement of the code, for example `run_inactive`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "or_absent", skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// More for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "or_absent", skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// Faults of single members of the request.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "or_absent", skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
     /// The present state, where the problem is a conflict of versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "or_absent", skip_serializing_if = "Option::is_none")]
     pub current: Option<Value>,
 }
 
@@ -45,6 +50,19 @@ pub struct FieldError {
 
 fn about_blank() -> String {
     "about:blank".to_owned()
+}
+
+fn kind_or_blank<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let kind: Option<String> = or_absent(deserializer)?;
+    Ok(kind.unwrap_or_else(about_blank))
+}
+
+fn or_absent<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    Ok(serde_json::from_value(Value::deserialize(deserializer)?).unwrap_or_default())
 }
 
 impl Problem {
@@ -66,6 +84,17 @@ impl Problem {
     pub fn because(mut self, reason: &str) -> Problem {
         self.reason = Some(reason.to_owned());
         self
+    }
+
+    /// The same problem of an answer that named no code of its own: `code` is only what the status usually means.
+    pub fn by_status(mut self) -> Problem {
+        self.kind = STATUS_ALONE.to_owned();
+        self
+    }
+
+    /// Whether the answer named no code of its own.
+    pub fn is_by_status(&self) -> bool {
+        self.kind == STATUS_ALONE
     }
 
     /// Whether this is the problem `code`, whatever its reason.

@@ -55,6 +55,14 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
+/// A wish in milliseconds, for a caller that bounds it: any number counts, cut to whole ones from zero on, and
+/// anything else is no wish, so that it takes nothing beside it along.
+pub(super) fn millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    // The cast keeps to the range.
+    Ok(value.as_u64().or_else(|| value.as_f64().map(|number| number as u64)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

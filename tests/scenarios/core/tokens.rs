@@ -257,10 +257,11 @@ fn r_22_an_old_event_is_refused_with_a_sentence() {
 /// what the server says to a start, and what follows.
 #[test]
 fn r_29_refused_starts() {
-    let rows: [(&str, u16, Option<&str>); 7] = [
+    let rows: [(&str, u16, Option<&str>); 8] = [
         ("already_started", 409, None),
         ("agent_invocation_denied", 403, None),
         ("not_found", 404, None),
+        ("run_unknown", 404, None),
         ("billing_mode_mismatch", 409, Some("billing_mode_mismatch")),
         ("tool_class_mismatch", 409, Some("tool_class_mismatch")),
         ("validation_failed", 400, Some("adapter_error")),

@@ -178,6 +178,27 @@ fn every_refusal_of_an_upload_is_named() {
     }
 }
 
+/// Without a problem body the status counts (contract, "Small print").
+#[test]
+fn a_refusal_without_a_body_counts_by_its_status() {
+    let rows = [
+        (400, "upload_failed"),
+        (403, "upload_failed"),
+        (404, "upload_failed"),
+        (413, "upload_refused (payload_too_large)"),
+        (418, "upload_failed"),
+    ];
+    let world = world();
+    put(&world, "a.txt", "a");
+    for (status, expected) in rows {
+        let bare = format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+        world.hooks.always("createUpload", Fault::RawBefore(bare.into_bytes()));
+        let text = told(&world, "ATTACH: a.txt");
+        world.hooks.clear();
+        assert_eq!(text, format!("Attachments not sent:\n- `a.txt`: {expected}"), "{status}");
+    }
+}
+
 #[test]
 fn all_or_none_limits_from_instance() {
     let world = world();

@@ -112,6 +112,8 @@ fn five_megabytes_go_as_a_file_and_the_longest_message_breaks_nothing() {
     world.person.says(visitor.thread(), &"word ".repeat(100 * 1024));
     visitor.sees(".unfold", "Show all (1 line)");
     stays_in_width(&visitor);
+    // Else the next message joins the run that works.
+    visitor.browser.until("document.querySelectorAll('.run[data-state=completed]').length === 2");
     visitor.says("after it");
     visitor.browser.until("document.querySelectorAll('.run[data-state=completed]').length === 3");
 }

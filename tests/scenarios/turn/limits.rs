@@ -256,3 +256,62 @@ fn c7_05_pages_in_place_of_answers() {
     world.ends_as(next, RunState::Completed, None);
     assert_eq!(world.answer_texts(thread), ["an answer"]);
 }
+
+/// a server that does not know a run for a moment has not said that it ended.
+#[test]
+fn a_gap_with_an_unknown_run_stops_nothing() {
+    let world = world(&[]);
+    world.claude.steps(json!([waiting_tool(), {"text": "done"}]));
+    let (thread, run) = world.asks("one");
+    reached(&world, "reached");
+    world.hooks.next("getRun", Fault::Refuse(Problem::new(404, "not_found"), None));
+    world.server.operator().lose_events().unwrap();
+    assert!(world.hooks.wait_for("getRun", 1, Duration::from_secs(60)));
+    world.claude.release("go");
+    world.ends_as(run, RunState::Completed, None);
+    assert_eq!(world.answer_texts(thread), ["done"]);
+}
+
+/// two runners that take the poll from each other by turns; an answer in between is no peace.
+#[test]
+fn a_duel_with_answers_in_between_is_given_up() {
+    let world = World::without_runner(setup(&[]));
+    let nothing = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 13\r\n\r\n{\"events\":[]}";
+    for nth in (4..4_000).step_by(2) {
+        world.hooks.nth("pollEvents", nth, superseded());
+        world.hooks.nth("pollEvents", nth + 1, Fault::RawBefore(nothing.into()));
+    }
+    let mut runner = RunnerProcess::start_with(&world, &["--superseded-limit-ms", "300"], |_| {});
+    assert_eq!(runner.ends().code(), Some(75), "{}", runner.log());
+}
+
+/// An acknowledgement that did not reach the server makes its event come again, also without a restart.
+#[test]
+fn a_lost_acknowledgement_is_made_good() {
+    let world = World::with(Setup { sdk: vec!["retry_max_attempts = 1".into()], ..setup(&[]) });
+    world.hooks.always("ackEvents", Fault::Refuse(Problem::new(503, "unavailable"), None));
+    let (_, run) = world.asks("one");
+    world.ends_as(run, RunState::Completed, None);
+    assert!(world.hooks.wait_for("ackEvents", 1, Duration::from_secs(60)));
+    world.hooks.clear();
+    let operator = world.server.operator();
+    eventually("all is acknowledged", || {
+        operator.unacknowledged("default").unwrap().is_empty().then_some(())
+    });
+    assert_eq!(turns(&world), 1);
+}
+
+/// The event of a change is acknowledged before the change is loaded, so the load is made until it is answered.
+#[test]
+fn a_change_that_could_not_be_loaded_is_loaded_later() {
+    let world = World::with(Setup { sdk: vec!["retry_max_attempts = 1".into()], ..setup(&[]) });
+    let (_, run) = world.asks("one");
+    world.ends_as(run, RunState::Completed, None);
+    world.hooks.next("getServedChannelConfig", Fault::Refuse(Problem::new(503, "unavailable"), None));
+    let changed = json!({"channel_id": world.channel(), "settings_version": 2});
+    world.server.operator().publish("agent.config_changed", &changed).unwrap();
+    eventually("it is loaded", || {
+        let loads = world.hooks.requests_of("getServedChannelConfig");
+        loads.iter().any(|load| load.status == Some(200)).then_some(())
+    });
+}

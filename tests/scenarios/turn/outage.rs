@@ -220,3 +220,26 @@ fn a_superseded_start_waits_for_the_newer_token() {
     world.ends_as(run, RunState::Completed, None);
     assert_eq!(world.answer_texts(thread), ["an answer"]);
 }
+
+/// the stop of a run that has no thread, because it waits for a newer token, was lost with other events.
+#[test]
+fn a_lost_stop_reaches_a_run_that_waits() {
+    let world = World::with(setup(&[]));
+    let gate = world.hooks.hold_next("startRun");
+    let (_, run) = world.asks("one");
+    assert!(gate.reached(std::time::Duration::from_secs(60)));
+    world.server.operator().mint_token(run).unwrap();
+    gate.open();
+    let (_, other) = world.asks("two");
+    world.ends_as(other, RunState::Completed, None);
+    // The poll that waits is cut behind its answer, the later ones before they are looked at.
+    world.hooks.always("pollEvents", Fault::DoneThenCut);
+    world.hooks.always("pollEvents", Fault::CutBefore);
+    world.person.stops(run);
+    eventually("no poll waits", || {
+        world.hooks.requests_of("pollEvents").iter().all(|poll| poll.status.is_some()).then_some(())
+    });
+    world.server.operator().lose_events().unwrap();
+    world.hooks.clear();
+    world.ends_as(run, RunState::Cancelled, Some("user_stop"));
+}
