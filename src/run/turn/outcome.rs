@@ -229,6 +229,10 @@ fn history_refused(turn: &Turn) -> bool {
 
 /// The last words of the live document: leftover steps, and how a failed turn ended (M2-34 note 14).
 fn end_document(run: &mut Run, turn: &mut Turn, end: &End) {
+    if turn.compacted {
+        // It may have been cut while it made room.
+        run.document.remove(STATUS_LINE);
+    }
     let Run { document, mask, .. } = &mut *run;
     let mut sink = Sink { document, mask: &|text| mask.apply(text), now: Time::now() };
     turn.live_box.end(StepStatus::Cancelled, &mut sink);
