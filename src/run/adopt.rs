@@ -79,11 +79,12 @@ fn refuse_unwritten(run: &mut Run, record: &TurnRecord) -> Result<(), End> {
 /// An empty pid file means that the process never came to be, unless somebody holds the thread's lock: then
 /// it is about to write the file.
 fn find_process(run: &mut Run, record: &TurnRecord) -> Result<(), End> {
-    if record.boot_id != process::boot_id() {
-        return Ok(());
-    }
     let newest = record.processes.last().ok_or(Cause::StateFault)?;
     let files = run.shared.state.process(run.run_id, newest.session, newest.number);
+    if record.boot_id != process::boot_id() {
+        // Nobody of another boot lives, so nobody is about to write the file either.
+        return read_pid(&files.pid).map(drop).ok_or(End::by(Cause::RunnerRestarted));
+    }
     loop {
         if let Some((pid, start_time)) = read_pid(&files.pid) {
             run.live = Live::adopt(pid, start_time);

@@ -14,6 +14,10 @@ use crate::sdk::outbox::{Delivery, Outcome, Pending};
 use crate::sdk::wire::Time;
 use crate::sdk::wire::problem::{Problem, code};
 
+/// From this HTTP status on the fault is the server's and passes, such as a full storage: only a 4xx is its last
+/// word.
+const FIRST_SERVER_FAULT: u16 = 500;
+
 /// What of the outbox comes next.
 pub enum Next {
     /// Send this one now.
@@ -59,8 +63,10 @@ pub fn drain(run: &mut Run) -> Result<(), End> {
 pub fn answered(run: &mut Run, next: &Pending, result: Result<Value, RunError>) -> Result<(), End> {
     match result {
         Ok(answer) => settle(run, next, &Outcome::Delivered(answer)),
-        Err(RunError::Problem(problem)) => refused(run, next, *problem),
-        Err(RunError::Hold(_) | RunError::Transport(_)) => wait(run, next),
+        Err(RunError::Problem(problem)) if problem.status < FIRST_SERVER_FAULT => {
+            refused(run, next, *problem)
+        }
+        Err(RunError::Problem(_) | RunError::Hold(_) | RunError::Transport(_)) => wait(run, next),
         // `finishRun` of a run that the server has ended is what was wanted.
         Err(RunError::Ended) if matches!(next.delivery, Delivery::Finish(_)) => {
             settle(run, next, &Outcome::Dropped)

@@ -57,7 +57,7 @@ impl Totals {
             tokens_cache_write: Some(tokens.cache_write),
             context_pct: live_box.context_pct(),
             subagents: Some(live_box.subagents()),
-            background_jobs: None,
+            background_jobs: Some(live_box.background_jobs()),
             api_retries: Some(live_box.api_retries()),
             last_api_retry: None,
         };

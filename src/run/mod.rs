@@ -57,6 +57,10 @@ use mask::Mask;
 use record::RecordFile;
 pub use shared::{Shared, client_settings, parallel_limit};
 
+/// What the person reads when files could not be transferred for too long.
+const SERVER_AWAY: &str =
+    "The chat server did not take the agent's requests for too long, so the run was ended. Please try again.";
+
 /// What the main thread says to a run thread.
 pub enum Command {
     /// A slot is free for this run.
@@ -180,6 +184,8 @@ pub struct Run {
     title: Option<String>,
     /// How often the server could not be reached in a row.
     unreachable: Cell<u32>,
+    /// How long it has waited for the server since its start, in all.
+    waited: Cell<Duration>,
     /// The process of the turn, here so that no end of the run can forget it.
     live: Option<turn::process::Live>,
     /// Start time of the newest process whose leftovers were not ended yet, whether it lives or not.
@@ -236,6 +242,7 @@ impl Run {
             totals: finish::Totals::default(),
             title: None,
             unreachable: Cell::new(0),
+            waited: Cell::new(Duration::ZERO),
             live: None,
             leftovers_since: None,
             start_generation: 0,
@@ -267,18 +274,30 @@ impl Run {
         self.check_cancel()
     }
 
-    /// Waits before a request is made again that the server could not answer: longer each time, until the
-    /// event is too old.
+    /// Waits before a request is made again that the server could not answer: longer each time, before the start
+    /// until the event is too old, after it for `adapter.max_event_age` in all.
     fn wait_for_server(&self) -> Result<(), End> {
-        prepare::check_age(self)?;
         let failures = self.unreachable.get().saturating_add(1);
-        self.unreachable.set(failures);
         let wait = next_wait(failures);
+        self.check_patience(wait)?;
+        self.unreachable.set(failures);
         log::warn!("code=server_unreachable run={} wait_ms={}", self.run_id, wait.as_millis());
         let until = Instant::now() + wait;
         while Instant::now() < until {
             self.pause(until.saturating_duration_since(Instant::now()))?;
         }
+        Ok(())
+    }
+
+    /// Ends a run that has waited long enough; counts the `wait` that is ahead of one that has started.
+    fn check_patience(&self, wait: Duration) -> Result<(), End> {
+        if self.record.is_none() {
+            return prepare::check_age(self);
+        }
+        if self.waited.get() >= self.shared.config.adapter.max_event_age {
+            return Err(End::by(Cause::AnswerRefused).telling(SERVER_AWAY));
+        }
+        self.waited.set(self.waited.get().saturating_add(wait));
         Ok(())
     }
 

@@ -309,8 +309,11 @@ impl Runner {
         }
     }
 
-    /// Sends every refusal the server has not confirmed.
+    /// Sends every refusal the server has not confirmed, but none before it had nothing more to say.
     pub(super) fn send_refusals(&mut self) {
+        if self.phase != Phase::Serving {
+            return;
+        }
         match self.store.pending_refusals() {
             Err(fault) => log::error!("code=store_failed error={}", fault.code()),
             Ok(refusals) => {

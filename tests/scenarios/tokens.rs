@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::support::raw_http::Ask;
-use crate::support::wait::eventually;
+use crate::support::wait::{DEADLINE, eventually};
 use crate::support::world::{Setup, World};
 
 /// The runner's consumer.
@@ -191,6 +191,25 @@ fn every_forged_token_fails_its_run_and_starts_nothing() {
         assert!(starts.iter().all(|start| !start.path.contains(&run.to_string())), "{name}");
     }
     assert_eq!(turns(&world), 1, "only the good run");
+}
+
+/// a refusal is a request of its run like any other, and waits until the server had nothing more to say.
+#[test]
+fn a_refusal_waits_until_the_server_had_nothing_more_to_say() {
+    let mut world = World::without_runner(Setup::default());
+    let run = run_without_event(&world);
+    let forged = token(&world, run, Foreign, |_, _| {});
+    world.server.operator().redeliver_with(run, forged, |_| {}).unwrap();
+    let polls = world.hooks.count("pollEvents");
+    let gate = Gate::new();
+    world.hooks.nth("pollEvents", polls + 2, Fault::HoldBefore(gate.clone()));
+    world.start_runner();
+    assert!(gate.reached(DEADLINE), "the first answer was read");
+    // The refusal would be queued before this acknowledgement.
+    eventually("the event is acknowledged", || (world.hooks.count("ackEvents") > 1).then_some(()));
+    assert_eq!(world.hooks.count("finishRun"), 0);
+    gate.open();
+    world.ends_as(run, RunState::Failed, Some("invalid_invocation_token"));
 }
 
 #[test]

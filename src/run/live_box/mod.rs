@@ -147,6 +147,11 @@ impl LiveBox {
         self.steps.subagents()
     }
 
+    /// Tasks beside the turn, as the newest list has them.
+    pub fn background_jobs(&self) -> u64 {
+        self.steps.background_jobs()
+    }
+
     /// Repeated calls of the model.
     pub fn api_retries(&self) -> u64 {
         self.api_retries

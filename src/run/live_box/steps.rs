@@ -73,6 +73,10 @@ impl Steps {
         self.subagents
     }
 
+    pub(super) fn background_jobs(&self) -> u64 {
+        self.background_jobs.map_or(0, |size| size as u64)
+    }
+
     pub(super) fn tool_uses(&mut self, assistant: &Assistant, sink: &mut Sink<'_>) {
         let at = assistant.at_millis.map_or(sink.now, Time::from_millis);
         let parent = assistant.parent_tool_use_id.as_deref().and_then(|id| self.tool_step(id));

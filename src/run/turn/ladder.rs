@@ -34,6 +34,7 @@ pub fn end_turn(run: &mut Run, turn: &mut Turn) -> Result<(), End> {
                 break;
             }
         }
+        turn.exit = run.live.as_ref().and_then(|live| live.ended().ok().flatten());
     }
     clear_away(run);
     read::rest(run, turn);

@@ -247,16 +247,17 @@ fn hear(run: &mut Run, turn: &mut Turn) -> Result<(), End> {
 /// Writes a follow-up to the process, or refuses it when the process cannot take it.
 fn take_followup(run: &mut Run, turn: &mut Turn, followup: &AgentFollowup) -> Result<(), End> {
     let id = followup.followup_id;
-    let open = run.live.as_mut().is_some_and(|live| live.stdin().is_some());
-    if !open {
-        return followup::settle(run, id, FollowupState::Refused);
-    }
+    // The process has it already, whether it takes more or not: its event came once more.
     let known = run
         .record
         .as_ref()
         .is_some_and(|record| record.get().lines.iter().any(|line| line.purpose == Purpose::Followup(id)));
     if known {
         return Ok(());
+    }
+    let open = run.live.as_mut().is_some_and(|live| live.stdin().is_some());
+    if !open {
+        return followup::settle(run, id, FollowupState::Refused);
     }
     let files = inbox_files::fetch(run, &followup.message)?;
     let rendered = render_followup(&followup.message, Boundary::random(), &files);

@@ -17,7 +17,7 @@ use crate::run::waiting::STATUS_LINE;
 use crate::run::{Run, answer, followup};
 use crate::sdk::wire::Time;
 use crate::sdk::wire::run::{FollowupState, RunState, StepStatus};
-use crate::sys::process::Exit;
+use crate::sys::process::{Exit, Signal};
 
 /// Most bytes of the CLI's complaints that are looked at for a known beginning.
 const STDERR_LIMIT: u64 = 64 * 1024;
@@ -189,9 +189,14 @@ fn start_fault_of(run: &Run, turn: &Turn) -> Option<StartFault> {
 fn exit_text(exit: Ended) -> String {
     match exit {
         Ended::Known(Exit::Code(code)) => code.to_string(),
-        Ended::Known(Exit::Signal(signal)) => format!("signal_{signal}"),
+        Ended::Known(Exit::Signal(signal)) => signal_name(signal),
         Ended::Unknown => "unknown".to_owned(),
     }
+}
+
+/// The name of a signal; those without one, of which Linux has some, keep their number.
+fn signal_name(signal: i32) -> String {
+    Signal::try_from(signal).map_or_else(|_| format!("signal_{signal}"), |known| known.as_str().to_owned())
 }
 
 /// The last effects of a turn, whatever its end: steps, costs, follow-ups, the fresh session.
@@ -224,6 +229,10 @@ fn history_refused(turn: &Turn) -> bool {
 
 /// The last words of the live document: leftover steps, and how a failed turn ended (M2-34 note 14).
 fn end_document(run: &mut Run, turn: &mut Turn, end: &End) {
+    if turn.compacted {
+        // It may have been cut while it made room.
+        run.document.remove(STATUS_LINE);
+    }
     let Run { document, mask, .. } = &mut *run;
     let mut sink = Sink { document, mask: &|text| mask.apply(text), now: Time::now() };
     turn.live_box.end(StepStatus::Cancelled, &mut sink);

@@ -84,6 +84,7 @@ fn error_result_and_exit_without_result() {
         ("exit without result", json!([{"exit": 3}]), "3"),
         ("text and exit 2", json!([{"text": "canary of the text"}, {"exit": 2}]), "2"),
         ("exit 0 without text", json!([{"exit": 0}]), "0"),
+        ("killed", json!([{"do": [{"shell": "kill -KILL $PPID"}]}, {"hang": true}]), "SIGKILL"),
         ("complaint", json!([{"stderr": "canary of the text\n"}, {"exit": 1}]), "1"),
     ];
     for (name, steps, exit) in rows {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use claude_code_runner::sdk::store::Store;
 use claude_code_runner::sdk::wire::run::{FollowupState, RunState};
 use claude_code_runner::sys::lock::FileLock;
 use serde_json::json;
@@ -188,6 +189,35 @@ fn a_follow_up_survives_the_change_of_runners_with_one_final_state() {
     assert_eq!(world.answer_texts(thread), ["done", "done"]);
 }
 
+/// A message that the process has already is not refused when its event comes once more: the server would
+/// open a run for it too.
+#[test]
+fn a_follow_up_whose_event_comes_again_is_not_refused() {
+    let mut world = world(&[]);
+    world.claude.steps(json!([waiting_tool(), {"text": "done"}]));
+    let (thread, run) = world.asks("one");
+    reached(&world, "reached");
+    world.person.says(thread, "two");
+    followup_is(&world, run, FollowupState::Delivered);
+    let store = Store::connect(&world.state().join("inbox.sqlite3")).unwrap();
+    let stored = store.open_followups(run).unwrap().remove(0).followup;
+    drop(store);
+    world.stop_runner().unwrap();
+    let polls = world.hooks.count("pollEvents");
+    world.start_runner();
+    eventually("the runner serves", || (world.hooks.count("pollEvents") > polls + 1).then_some(()));
+    let operator = world.server.operator();
+    let seq = operator.publish("agent.followup", &json!(stored)).unwrap();
+    eventually("the repeat is acknowledged", || {
+        let waiting = operator.unacknowledged("default").unwrap();
+        waiting.iter().all(|event| event["seq"] != json!(seq)).then_some(())
+    });
+    world.claude.release("go");
+    world.ends_as(run, RunState::Completed, None);
+    assert_eq!(followup_states(&world, run), [Some(FollowupState::Absorbed)]);
+    assert_eq!(world.server.operator().runs(thread).unwrap().len(), 1);
+}
+
 /// A message that came while no runner ran is stored and refused by the next one.
 #[test]
 fn a_follow_up_that_comes_while_nobody_watches_is_refused() {
@@ -273,6 +303,22 @@ fn an_empty_pid_file_means_that_the_process_never_came_to_be() {
     std::fs::write(pid_file(&world, run), "").unwrap();
     world.start_runner();
     world.ends_as(run, RunState::Interrupted, Some("runner_restarted"));
+    turns_dir_is_empty(&world);
+}
+
+/// Also after the host has started anew: what never came to be has no result to miss.
+#[test]
+fn an_empty_pid_file_of_another_boot_means_the_same() {
+    let (mut world, thread, run) = left_alone(&[]);
+    kill_turn(&world, run);
+    std::fs::write(pid_file(&world, run), "").unwrap();
+    let mut kept: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(record(&world, run)).unwrap()).unwrap();
+    kept["boot_id"] = json!("another-boot");
+    std::fs::write(record(&world, run), kept.to_string()).unwrap();
+    world.start_runner();
+    world.ends_as(run, RunState::Interrupted, Some("runner_restarted"));
+    assert_eq!(world.answer_texts(thread), Vec::<String>::new());
     turns_dir_is_empty(&world);
 }
 

@@ -203,6 +203,8 @@ fn background_work_that_takes_too_long_is_ended_with_one_sentence() {
         steps.values().any(|step| step["kind"] == "background_job" && step["status"] == cancelled),
         "{steps:?}"
     );
+    let finish = world.hooks.requests_of("finishRun")[0].json().unwrap();
+    assert_eq!(finish["metrics"]["background_jobs"], 1, "M2-34 note 14");
     nothing_is_left(&world, run);
 }
 

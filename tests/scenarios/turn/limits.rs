@@ -25,9 +25,12 @@ fn a_turn_that_uses_up_its_time_is_stopped_with_a_sentence() {
         let world = world(&[line, "stop_grace = \"300ms\""]);
         world.claude.steps(steps);
         let (thread, run) = world.asks("one");
-        world.ends_as(run, RunState::Failed, Some("runtime_error"));
+        let found = world.ends_as(run, RunState::Failed, Some("runtime_error"));
         let answers = world.answer_texts(thread);
         assert!(answers.len() == 1 && answers[0].contains(told), "{name}: {answers:?}");
+        let steps = found.document["steps"].as_object().unwrap();
+        let status = steps.values().find(|step| step["kind"] == "status").unwrap();
+        assert_eq!(status["detail"], json!({"exit": "0"}), "{name}: it heeds SIGINT");
         nothing_is_left(&world, run);
     }
 }
@@ -73,6 +76,26 @@ fn an_event_that_became_old_is_not_started() {
     gate.open();
     world.ends_as(run, RunState::Failed, Some("event_too_old"));
     assert_eq!((turns(&world), world.hooks.count("startRun")), (0, 0));
+}
+
+/// R-22 looks at the age until the start; a turn that worked is not told that nothing was done.
+#[test]
+fn an_event_that_became_old_during_its_turn_loses_no_answer() {
+    let world = World::with(adapter("max_event_age = \"1s\""));
+    world.claude.steps(json!([waiting_tool(), {"text": "done\nATTACH: out/none.txt"}]));
+    let (thread, run) = world.asks("one");
+    let asked = Instant::now();
+    reached(&world, "reached");
+    eventually("the event is old", || (asked.elapsed() > Duration::from_millis(1_200)).then_some(()));
+    let before = world.hooks.count("getInstance");
+    for nth in 1..=2 {
+        let refusal = Problem::new(401, "unauthenticated");
+        world.hooks.nth("getInstance", before + nth, Fault::Refuse(refusal, None));
+    }
+    world.claude.release("go");
+    world.ends_as(run, RunState::Completed, None);
+    let answers = world.answer_texts(thread);
+    assert!(answers.len() == 1 && answers[0].starts_with("done"), "{answers:?}");
 }
 
 fn superseded() -> Fault {

@@ -2,7 +2,7 @@
 //! for N = 1, 2, 3 until a run has met no fault; after each the same things hold.
 
 use claude_code_runner::local::hooks::{Fault, Gate};
-use claude_code_runner::sdk::wire::problem::Problem;
+use claude_code_runner::sdk::wire::problem::{Problem, code, reason};
 use claude_code_runner::sdk::wire::run::RunState;
 use serde_json::json;
 
@@ -125,6 +125,19 @@ fn c7_03_an_answer_waits_for_the_server() {
     eventually("the turn has ended", || (!world.claude.captured("end").is_empty()).then_some(()));
     eventually("the answer was tried again", || (world.hooks.count("createMessage") > 4).then_some(()));
     world.hooks.clear();
+    world.ends_as(run, RunState::Completed, None);
+    assert_eq!(world.answer_texts(thread), ["an answer"]);
+}
+
+/// only a 4xx is the server's last word; a full disk on its side passes.
+#[test]
+fn an_answer_waits_for_a_server_without_room() {
+    let world = World::with(quick());
+    let full = || Problem::new(503, code::UNAVAILABLE).because(reason::STORAGE_FULL);
+    for (operation, nth) in [("createMessage", 1), ("finishRun", 1)] {
+        world.hooks.nth(operation, nth, Fault::Refuse(full(), None));
+    }
+    let (thread, run) = world.asks("one");
     world.ends_as(run, RunState::Completed, None);
     assert_eq!(world.answer_texts(thread), ["an answer"]);
 }

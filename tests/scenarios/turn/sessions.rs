@@ -136,6 +136,26 @@ fn a_full_context_is_compacted_once_and_the_lines_go_again() {
     assert_eq!(lines[1], lines[3], "the same texts again");
 }
 
+/// What the status line says holds only while it is so.
+#[test]
+fn an_end_while_room_is_made_leaves_no_status_line() {
+    let world = world(&[]);
+    world.claude.plays(&json!({"turns": [
+        {"when": {"nth": 2, "line": 1}, "steps": full()},
+        {"when": {"text": "/compact"}, "steps": [{"do": [{"hold": "go"}]}, {"exit": 1}]},
+        {"steps": [{"text": "about {{text}}"}]},
+    ]}));
+    let (thread, first) = world.asks("one");
+    world.ends_as(first, RunState::Completed, None);
+    let run = world.person.says(thread, "two").run_id.unwrap();
+    eventually("the status line says so", || {
+        (world.person.run(run).document["status_line"] == "compacting").then_some(())
+    });
+    world.claude.release("go");
+    let found = world.ends_as(run, RunState::Failed, Some("context_full"));
+    assert_eq!(found.document.get("status_line"), None);
+}
+
 #[test]
 fn a_context_that_stays_full_ends_the_run_and_the_next_one_starts_fresh() {
     let world = world(&[]);
