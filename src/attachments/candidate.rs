@@ -12,7 +12,7 @@ use super::notice::display_name;
 use super::outcome::{Outcome, Reason};
 use super::policy::{Below, Patterns, Roots};
 use crate::sdk::wire::file::InstanceLimits;
-use crate::sys::beneath::{Facts, FileId, Kind, ResolveError, Resolved, on_kernel_file_system, resolve};
+use crate::sys::beneath::{Facts, Kind, ResolveError, Resolved, on_kernel_file_system, resolve};
 
 /// Most files of one set that are held open, whatever the server allows: each costs a descriptor.
 const SET_MAX: u64 = 256;
@@ -44,17 +44,17 @@ pub struct Candidate {
 }
 
 /// Why an announced file was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The reason.
     pub reason: Reason,
-    /// Device and inode of the real path, when there is one: the same file announced twice counts once.
-    pub id: Option<FileId>,
+    /// The real path, when there is one: the same one announced twice counts once. Never shown, never logged.
+    pub real_path: Option<PathBuf>,
 }
 
 impl From<Reason> for Refused {
     fn from(reason: Reason) -> Refused {
-        Refused { reason, id: None }
+        Refused { reason, real_path: None }
     }
 }
 
@@ -67,8 +67,8 @@ impl From<Reason> for Refused {
 /// [`Refused`].
 pub fn check(announced: &str, rules: &Rules<'_>) -> Result<Candidate, Refused> {
     let resolved = real_path(announced, rules)?;
-    let refused = |reason| Refused { reason, id: Some(resolved.id()) };
-    let below = rules.roots.find(&resolved).ok_or(refused(Reason::OutsideAllowedRoots))?;
+    let refused = |reason| Refused { reason, real_path: Some(resolved.path()) };
+    let below = rules.roots.find(&resolved).ok_or_else(|| refused(Reason::OutsideAllowedRoots))?;
     if rules.denied.deny(&below.relative, announced) {
         return Err(refused(Reason::DeniedPattern));
     }
@@ -114,7 +114,7 @@ fn check_facts(facts: &Facts) -> Result<(), Reason> {
 /// One announced file after its own check.
 struct Checked {
     name: String,
-    id: Option<FileId>,
+    real_path: Option<PathBuf>,
     /// The file when it passed; it is dropped again when the set is too large anyway.
     result: Result<Option<Candidate>, Reason>,
     size: u64,
@@ -128,8 +128,7 @@ pub fn check_set(paths: &[String], rules: &Rules<'_>) -> Result<Vec<Candidate>, 
     let limits = rules.limits;
     let most = limits.map_or(0, |limits| limits.message_max_attachments.min(SET_MAX));
     let files = check_each(paths, rules, most);
-    let passed = files.iter().filter(|file| file.result.is_ok()).count();
-    let too_many = u64::try_from(passed).unwrap_or(u64::MAX) > most;
+    let too_many = u64::try_from(files.len()).unwrap_or(u64::MAX) > most;
     let verdict = |file: &Checked| match (&file.result, limits) {
         (Err(reason), _) => Some(*reason),
         (Ok(_), None) => Some(Reason::LimitsUnavailable),
@@ -152,7 +151,7 @@ fn check_each(paths: &[String], rules: &Rules<'_>, most: u64) -> Vec<Checked> {
     let mut held = 0;
     for path in paths {
         let mut file = check_one(path, rules);
-        if file.id.is_some_and(|id| !seen.insert(id)) {
+        if file.real_path.take().is_some_and(|path| !seen.insert(path)) {
             continue;
         }
         if let Ok(candidate) = &mut file.result {
@@ -170,12 +169,12 @@ fn check_one(path: &str, rules: &Rules<'_>) -> Checked {
     match check(path, rules) {
         Ok(candidate) => Checked {
             name: candidate.name.clone(),
-            id: Some(candidate.facts.id),
+            real_path: Some(candidate.real_path.clone()),
             size: candidate.facts.size,
             result: Ok(Some(candidate)),
         },
-        Err(Refused { reason, id }) => {
-            Checked { name: display_name(path, rules.mask), id, size: 0, result: Err(reason) }
+        Err(Refused { reason, real_path }) => {
+            Checked { name: display_name(path, rules.mask), real_path, size: 0, result: Err(reason) }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Incoming files: downloaded, verified, stored below the thread's inbox, never parsed (IN-1 to IN-6).
 //!
-//! Every level from the state directory down is opened without following a link, so what a turn planted there is
-//! refused and nothing outside is touched (C5-11, R-21). This module must not know HTTP, nor how a prompt names a file.
+//! Every level from the state directory down is opened without following a link, so what a turn planted there leads
+//! nowhere and nothing outside is touched (C5-11, R-21). This module must not know HTTP, nor how a prompt names a file.
 
 mod name;
 
@@ -155,12 +155,13 @@ impl Inbox {
         self.state_dir.join(FILES).join(self.thread_id.to_string())
     }
 
-    /// Makes the inbox, private, when it is missing (it stands in `--add-dir` before any file does, R-1).
+    /// Makes the inbox, private, when it is missing (it stands in `--add-dir` before any file does, R-1), and young,
+    /// so that the retention leaves it to the run that needs it.
     ///
     /// # Errors
-    /// When a level of it is not a directory of its own.
+    /// When a level of it cannot be made.
     pub fn create(&self) -> io::Result<()> {
-        self.dir().map(drop)
+        self.dir()?.touch()
     }
 
     /// Stores one attachment of the triggering message or of a follow-up, or uses the stored one with the same bytes.
@@ -192,7 +193,9 @@ impl Inbox {
         progress: &mut dyn FnMut(u64),
     ) -> Result<PathBuf, End> {
         may_fetch(file, max_bytes)?;
-        let dir = self.dir()?.make_dir(file.file_id.to_string().as_ref())?;
+        let dir = self.dir()?.make_own_dir(file.file_id.to_string().as_ref())?;
+        // Before the look: the retention must not take an old file away between this and the turn that needs it.
+        dir.touch()?;
         remove_unfinished(&dir)?;
         let place = self.path().join(file.file_id.to_string());
         let free = match find_place(&dir, file)? {
@@ -205,9 +208,10 @@ impl Inbox {
         Ok(place.join(free))
     }
 
+    /// Every level is the runner's own: a link that a turn planted there goes, or no file could ever come again.
     fn dir(&self) -> io::Result<Dir> {
         let state = Dir::open(&self.state_dir)?;
-        state.make_dir(FILES.as_ref())?.make_dir(self.thread_id.to_string().as_ref())
+        state.make_own_dir(FILES.as_ref())?.make_own_dir(self.thread_id.to_string().as_ref())
     }
 }
 

@@ -17,6 +17,16 @@ pub fn invalid(pointer: &str, fault: &str) -> Fail {
     problem.into()
 }
 
+/// 400 on the name of a file, of which at most `most` bytes are taken.
+pub fn file_name(most: u64) -> Fail {
+    let title = format!(
+        "The file's name is empty, longer than {most} bytes, or has a slash or a control character; rename the file."
+    );
+    let mut problem = say(400, code::VALIDATION_FAILED, &title);
+    problem.errors.push(FieldError { pointer: "/name".to_owned(), code: "wrong_value".to_owned() });
+    problem.into()
+}
+
 /// 401: no credential, or one that nobody has.
 pub fn unauthenticated() -> Problem {
     say(401, code::UNAUTHENTICATED, "A valid credential is needed.")

@@ -20,6 +20,7 @@ use crate::sdk::store::StoreError;
 use crate::sdk::wire::message::{MessageCreate, TitleSource};
 use crate::sdk::wire::run::{CostReport, FollowupState, RunFinish, RunMetrics, RunState};
 use crate::sys::fault::one_word;
+use crate::sys::private;
 
 /// Whose service the costs are of.
 const PROVIDER: &str = "anthropic";
@@ -292,7 +293,7 @@ fn propose_title(run: &mut Run) -> Result<(), End> {
 fn close(run: &mut Run) -> Result<(), End> {
     answer_files::forget_all(run);
     // A missing directory is the aim; what cannot be removed is left to the retention.
-    let _ = std::fs::remove_dir_all(run.shared.state.run_temp(run.run_id));
+    let _ = private::remove_dir_all(&run.shared.state.run_temp(run.run_id));
     run.store.close(run.run_id).map_err(|fault| run.end_of_store(fault))?;
     if let Some(record) = run.record.take() {
         for process in &record.get().processes {

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::end::{Cause, End};
 use super::workspace::Project;
 use super::{Run, channels, followup, locks, waiting};
+use crate::attachments::incoming::Inbox;
 use crate::claude::argv::{self, SessionArg, TurnArgs};
 use crate::claude::auth_check::{self, Decision};
 use crate::claude::environment::{self, EnvFault, EnvInputs, TurnEnv};
@@ -277,12 +278,9 @@ fn context(run: &Run) -> Result<RunContext, End> {
 /// are touched, so that the retention does not take an old empty one away before the turn uses it.
 fn make_directories(run: &Run, args: &TurnArgs) -> Result<(), End> {
     let state = &run.shared.state;
-    let all = [
-        args.inbox_dir.clone(),
-        args.temp_dir.clone(),
-        state.session(args.session.id()),
-        state.organization_config(),
-    ];
+    let inbox = Inbox::new(state.root(), run.entry()?.invocation.thread_id);
+    inbox.create().map_err(|fault| run.end_of_file(&fault))?;
+    let all = [args.temp_dir.clone(), state.session(args.session.id()), state.organization_config()];
     for directory in all {
         private::create_dir_all(&directory)
             .and_then(|()| private::touch(&directory))

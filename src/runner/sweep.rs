@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 use uuid::Uuid;
 
 use crate::run::state_dir::StateDir;
+use crate::sys::private;
 
 /// Depth to which the newest entry of a directory is looked for: deeper trees count as they are found.
 const MAX_DEPTH: usize = 64;
@@ -82,7 +83,7 @@ fn entries(directory: &Path) -> Vec<std::path::PathBuf> {
 
 fn remove(path: &Path) {
     let is_dir = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
-    let done = if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    let done = if is_dir { private::remove_dir_all(path) } else { fs::remove_file(path) };
     if done.is_err() {
         log::warn!("code=retention_failed");
     }
@@ -104,7 +105,7 @@ fn remove_if_empty(directory: &Path, is_young: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::private::{self, TempDir};
+    use crate::sys::private::TempDir;
     use std::fs::{File, FileTimes};
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -192,6 +192,29 @@ impl Dir {
         }
     }
 
+    /// The same as [`Dir::make_dir`] for a name that belongs to the caller: a link or a file that took it is removed
+    /// first, never what a link points to.
+    ///
+    /// # Errors
+    /// As [`Dir::make_dir`], when what has the name cannot be removed.
+    pub fn make_own_dir(&self, name: &OsStr) -> io::Result<Dir> {
+        match self.make_dir(name) {
+            Err(fault) => self.unlink(name).map_err(|_| fault).and_then(|()| self.make_dir(name)),
+            made => made,
+        }
+    }
+
+    /// Says that this directory was just needed: its times are those of this moment.
+    pub fn touch(&self) -> io::Result<()> {
+        File::open(proc_path(&self.fd))?.set_modified(std::time::SystemTime::now())
+    }
+
+    /// Gives this directory the mode 0700.
+    pub fn set_private(&self) -> io::Result<()> {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(PRIVATE_DIR.bits());
+        std::fs::set_permissions(proc_path(&self.fd), mode)
+    }
+
     /// Makes the file `name` with mode 0600.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //! The mode is given at creation, so no umask widens it, and set once more on the descriptor when a strict
 //! umask took away the owner's own bits (M2-34 note 16). Must not know which files these are.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use nix::libc::O_NOFOLLOW;
 
+use super::beneath::Dir;
 use super::process::effective_uid;
 
 /// Mode of every file made here: read and write for the owner.
@@ -20,6 +22,8 @@ pub const DIR_MODE: u32 = 0o700;
 /// Permission bits of the group and of others.
 pub const FOREIGN_BITS: u32 = 0o077;
 const PERMISSION_BITS: u32 = 0o7777;
+/// Depth to which directories are given permissions to be removed; each level holds a descriptor.
+const OPEN_UP_DEPTH: usize = 64;
 
 /// Creates `path` and every missing directory above it, each with mode 0700; existing ones stay as they are.
 ///
@@ -45,6 +49,35 @@ pub fn create_dir_all(path: &Path) -> io::Result<()> {
 /// The file system's answer.
 pub fn touch(directory: &Path) -> io::Result<()> {
     File::open(directory)?.set_modified(std::time::SystemTime::now())
+}
+
+/// Removes the directory `path` with everything in it, also directories in it that their owner may not change: some
+/// tools leave such ones. Links are not followed.
+///
+/// # Errors
+/// The file system's answer.
+pub fn remove_dir_all(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(error) };
+            open_up(&Dir::open(parent)?, name, OPEN_UP_DEPTH)?;
+            fs::remove_dir_all(path)
+        }
+        other => other,
+    }
+}
+
+/// Gives the owner every permission on the directory `name` and on those below it.
+fn open_up(parent: &Dir, name: &OsStr, depth: usize) -> io::Result<()> {
+    // What is no directory needs no permission to be removed.
+    let Ok(dir) = parent.dir(Path::new(name)) else { return Ok(()) };
+    dir.set_private()?;
+    if depth > 0 {
+        for inner in dir.names()? {
+            open_up(&dir, &inner?, depth - 1)?;
+        }
+    }
+    Ok(())
 }
 
 /// Creates the new file `path` for reading and writing, mode 0600.
@@ -251,6 +284,27 @@ mod tests {
         } else {
             assert_eq!(check_dir(Path::new("/")), Err(DirFault::ForeignOwner));
         }
+    }
+
+    /// Root may remove them anyway; for everybody else the permissions decide.
+    #[test]
+    fn directories_without_permissions_are_removed_too_and_links_not_followed() {
+        let home = TempDir::new().unwrap();
+        fs::create_dir_all(home.join("tree/read-only/closed")).unwrap();
+        fs::create_dir(home.join("outside")).unwrap();
+        fs::write(home.join("outside/kept"), b"x").unwrap();
+        fs::write(home.join("tree/read-only/file"), b"x").unwrap();
+        fs::write(home.join("tree/read-only/closed/file"), b"x").unwrap();
+        std::os::unix::fs::symlink(home.join("outside"), home.join("tree/link")).unwrap();
+        for (name, bits) in [("outside", 0o500), ("tree/read-only/closed", 0), ("tree/read-only", 0o500)] {
+            fs::set_permissions(home.join(name), Permissions::from_mode(bits)).unwrap();
+        }
+        remove_dir_all(&home.join("tree")).unwrap();
+        assert!(!home.join("tree").exists());
+        assert_eq!(fs::metadata(home.join("outside")).unwrap().mode() & 0o777, 0o500);
+        fs::set_permissions(home.join("outside"), Permissions::from_mode(0o700)).unwrap();
+        assert!(home.join("outside/kept").exists());
+        assert_eq!(remove_dir_all(&home.join("tree")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -90,11 +90,41 @@ fn symlink_escape_rejected() {
     assert_eq!(answer(&world, "inside"), Ok(world.at("projects/website/real.txt")));
 }
 
+/// An example of each mandatory pattern (M3-12, R-33), other cases of letters, and a file below a denied directory.
+const SECRETS: [&str; 27] = [
+    ".env",
+    ".env.local",
+    "server.pem",
+    "tls.key",
+    "id_ed25519",
+    ".netrc",
+    ".ssh/config",
+    ".claude/settings.json",
+    ".config/tool/hosts.yml",
+    ".aws/credentials",
+    ".azure/profile.json",
+    ".gnupg/pubring.kbx",
+    ".git/config",
+    ".git-credentials",
+    ".npmrc",
+    ".pypirc",
+    ".docker/config.json",
+    ".kube/config",
+    "store.p12",
+    "store.pfx",
+    "store.jks",
+    "store.kdbx",
+    "prod.tfstate.backup",
+    "credentials.json",
+    "case/.ENV",
+    "case/Server.PEM",
+    "a/.ssh/b/c",
+];
+
 #[test]
 fn secret_patterns_rejected() {
     let world = World::new();
-    let secrets = [".env", "server.pem", "a/.ssh/b/c", ".ENV", "Server.PEM", ".config/tool/hosts.yml"];
-    for path in secrets {
+    for path in SECRETS {
         world.file(&format!("projects/website/{path}"), CANARY);
         refused(&world, path, Reason::DeniedPattern);
     }
@@ -103,6 +133,10 @@ fn secret_patterns_rejected() {
     world.link("README.md", "projects/website/id_rsa");
     refused(&world, "notes.txt", Reason::DeniedPattern);
     refused(&world, "id_rsa", Reason::DeniedPattern);
+    for pattern in PATTERNS {
+        let own = Patterns::new(&[*pattern]);
+        assert!(SECRETS.iter().any(|path| own.deny(Path::new(path), path)), "{pattern} has no example");
+    }
 }
 
 #[test]
@@ -220,6 +254,8 @@ fn check_set_all_or_none() {
     }
     world.file("projects/website/large", "larger");
     world.link("a", "projects/website/again");
+    let hard = world.file("projects/website/hard-1", "four");
+    std::fs::hard_link(hard, world.at("projects/website/hard-2")).unwrap();
     let fine = Some(limits(3, 4));
     let rows: Vec<SetRow> = vec![
         ("nothing wrong", vec!["a", "b", "c"], fine, Ok(3)),
@@ -231,6 +267,13 @@ fn check_set_all_or_none() {
             fine,
             Err(vec![TooMany, TooMany, TooMany, TooMany, DeniedPattern]),
         ),
+        (
+            "too many with the denied one",
+            vec!["a", "b", "c", ".env"],
+            fine,
+            Err(vec![TooMany, TooMany, TooMany, DeniedPattern]),
+        ),
+        ("two names of one file", vec!["hard-1", "hard-2", "./hard-1"], fine, Err(vec![HardLink; 2])),
         ("one too large", vec!["a", "large", "b"], fine, Err(vec![SetNotSent, TooLarge, SetNotSent])),
         ("the same file three times", vec!["a", "again", "./a", "b", "c"], fine, Ok(3)),
         ("the same denied file twice", vec![".env", "./.env"], fine, Err(vec![DeniedPattern])),

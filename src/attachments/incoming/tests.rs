@@ -250,23 +250,22 @@ fn c5_11_nothing_is_written_through_a_planted_link() {
     let thread = Uuid::nil().to_string();
     let id = file.file_id.to_string();
     let rows = [
-        ("the directory of all inboxes", "state/files".to_owned(), "home", false),
-        ("the inbox", format!("state/files/{thread}"), "home", false),
-        ("the inbox, to another one", format!("state/files/{thread}"), "state/files/other", false),
-        ("the directory of the file", format!("state/files/{thread}/{id}"), "home", false),
-        ("the file", format!("state/files/{thread}/{id}/data.csv"), "home/profile", true),
-        ("the file, dangling", format!("state/files/{thread}/{id}/data.csv"), "home/new", true),
+        ("the directory of all inboxes", "state/files".to_owned(), "home", "data.csv"),
+        ("the inbox", format!("state/files/{thread}"), "home", "data.csv"),
+        ("the inbox, dangling", format!("state/files/{thread}"), "home/new", "data.csv"),
+        ("the inbox, to another one", format!("state/files/{thread}"), "state/files/other", "data.csv"),
+        ("the directory of the file", format!("state/files/{thread}/{id}"), "home", "data.csv"),
+        ("the file", format!("state/files/{thread}/{id}/data.csv"), "home/profile", "2-data.csv"),
+        ("the file, dangling", format!("state/files/{thread}/{id}/data.csv"), "home/new", "2-data.csv"),
     ];
-    for (what, link, target, stored) in rows {
+    for (what, link, target, name) in rows {
         let world = World::new();
         world.file("home/profile", CANARY);
         let _ = std::fs::remove_dir_all(world.at(&link));
         world.link(world.at(target), &link);
-        let result = store(&world, &file, &Source::of("good")).unwrap();
-        match result {
-            Stored::Local(path) => assert!(stored && path.ends_with("2-data.csv"), "{what}"),
-            Stored::Unavailable(code) => assert!(!stored && code == Unavailable::TransferFailed, "{what}"),
-        }
+        let expected = world.at(&format!("state/files/{thread}/{id}/{name}"));
+        assert_eq!(store(&world, &file, &Source::of("good")), Ok(Stored::Local(expected.clone())), "{what}");
+        assert_eq!(expected.canonicalize().unwrap(), expected, "{what}");
         assert_eq!(std::fs::read_to_string(world.at("home/profile")).unwrap(), CANARY, "{what}");
         assert_eq!(std::fs::read_dir(world.at("home")).unwrap().count(), 2, "{what}");
         assert_eq!(std::fs::read_dir(world.at("state/files")).map_or(0, Iterator::count).min(1), 1, "{what}");
@@ -279,4 +278,34 @@ fn the_inbox_exists_before_any_file() {
     inbox(&world).create().unwrap();
     inbox(&world).create().unwrap();
     assert!(inbox(&world).path().is_dir());
+}
+
+/// It is given to the turn as a directory of its own (`--add-dir`): where a link leads is not.
+#[test]
+fn c5_11_an_inbox_is_never_what_a_planted_link_points_to() {
+    let world = World::new();
+    let path = inbox(&world).path();
+    world.link(world.at("home"), path.strip_prefix(world.at("")).unwrap().to_str().unwrap());
+    inbox(&world).create().unwrap();
+    assert!(path.symlink_metadata().unwrap().is_dir());
+    std::fs::remove_dir(&path).unwrap();
+    std::fs::write(&path, "in the way").unwrap();
+    inbox(&world).create().unwrap();
+    assert!(path.symlink_metadata().unwrap().is_dir());
+}
+
+#[test]
+fn a_stored_file_that_is_used_again_is_young() {
+    let world = World::new();
+    let file = attachment("data.csv", "good");
+    store(&world, &file, &Source::of("good")).unwrap();
+    let dir = inbox(&world).path().join(file.file_id.to_string());
+    for old in [dir.clone(), dir.join("data.csv"), inbox(&world).path()] {
+        File::open(old).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    }
+    let begun = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    store(&world, &file, &Source::of("good")).unwrap();
+    assert!(dir.metadata().unwrap().modified().unwrap() > begun);
+    inbox(&world).create().unwrap();
+    assert!(inbox(&world).path().metadata().unwrap().modified().unwrap() > begun);
 }

@@ -53,7 +53,7 @@ pub fn create_upload(core: &Core, request: &Request) -> Result<Answer, Fail> {
 fn check_announced(core: &Core, body: &UploadCreate) -> Result<(), Fail> {
     let settings = core.settings();
     if !rules::file_name(&body.name, settings.limits.file_name_max_bytes) {
-        return Err(problems::invalid("/name", "wrong_value"));
+        return Err(problems::file_name(settings.limits.file_name_max_bytes));
     }
     if !rules::sha256_hex(&body.sha256) {
         return Err(problems::invalid("/sha256", "wrong_value"));

@@ -53,6 +53,20 @@ fn post(world: &World, thread: Uuid, files: &[Uuid]) -> Reply {
 }
 
 #[test]
+fn a_name_that_is_not_taken_is_told_so() {
+    let world = World::new();
+    let path = format!("/channels/{}/uploads", world.channel);
+    for name in ["a\nb.txt", "", "a/b", &"a".repeat(256)] {
+        let asked = world.person("POST", &path).key(Uuid::now_v7()).json(&announced(name, "x"));
+        let refused = asked.send();
+        assert_eq!(refused.status, 400);
+        assert_eq!(refused.body["errors"][0]["pointer"], "/name");
+        let title = refused.body["title"].as_str().unwrap();
+        assert!(title.contains("name") && title.contains("255 bytes"), "{title}");
+    }
+}
+
+#[test]
 fn a_file_goes_in_and_a_result_comes_out() {
     let world = World::new();
     let person = |method: &str, path: &str| world.person(method, path);
