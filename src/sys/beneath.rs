@@ -205,11 +205,17 @@ impl Dir {
     }
 
     /// Says that this directory was just needed: its times are those of this moment.
+    ///
+    /// # Errors
+    /// The file system's answer.
     pub fn touch(&self) -> io::Result<()> {
         File::open(proc_path(&self.fd))?.set_modified(std::time::SystemTime::now())
     }
 
     /// Gives this directory the mode 0700.
+    ///
+    /// # Errors
+    /// The file system's answer.
     pub fn set_private(&self) -> io::Result<()> {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(PRIVATE_DIR.bits());
         std::fs::set_permissions(proc_path(&self.fd), mode)

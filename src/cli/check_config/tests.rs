@@ -43,13 +43,13 @@ fn furnished(lines: &str) -> TempDir {
     top
 }
 
-fn environment() -> Vec<(OsString, OsString)> {
-    [("PATH", "/usr/bin:/bin"), ("HOME", "/")].map(|(name, value)| (name.into(), value.into())).to_vec()
+fn environment(top: &TempDir) -> Vec<(OsString, OsString)> {
+    vec![("PATH".into(), "/usr/bin:/bin".into()), ("HOME".into(), top.path().into())]
 }
 
 fn fails(top: &TempDir) -> Vec<&'static str> {
     let config = config::look(&top.join("config.toml")).unwrap();
-    let checks = offline(&config, &environment());
+    let checks = offline(&config, &environment(top));
     checks.iter().filter(|check| check.status == Status::Fail).map(|check| check.code).collect()
 }
 
@@ -60,7 +60,7 @@ fn a_good_configuration_has_no_fail_and_shows_no_secret() {
     let top = furnished(GOOD);
     assert_eq!(fails(&top), [""; 0]);
     let config = config::look(&top.join("config.toml")).unwrap();
-    let checks = offline(&config, &environment());
+    let checks = offline(&config, &environment(&top));
     assert!(checks.iter().any(|check| check.code == "organization_proven"));
     assert!(!serde_json::json!(checks).to_string().contains("made-up"));
 }
@@ -109,7 +109,7 @@ fn a_cli_that_is_old_or_a_stub_or_not_there_is_named_with_its_cure() {
         let top = furnished(GOOD);
         fs::write(top.join("claude"), format!("#!/bin/sh\n{script}\n")).unwrap();
         let config = config::look(&top.join("config.toml")).unwrap();
-        let checks = offline(&config, &environment());
+        let checks = offline(&config, &environment(&top));
         let failed: Vec<_> = checks.iter().filter(|check| check.is_fail()).collect();
         let codes: Vec<_> = failed.iter().map(|check| check.code).collect();
         let expected: &[&str] = if code.is_empty() { &[] } else { &[code] };

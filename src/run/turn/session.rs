@@ -157,7 +157,7 @@ fn not_reported(run: &Run, why: &str) -> Option<Report> {
 /// when that is not possible.
 ///
 /// # Errors
-/// The process cannot be started, or the state directory cannot be written.
+/// The process cannot be started, the state directory cannot be written, or the end that was asked for meanwhile.
 pub fn restart(run: &mut Run, turn: &mut Turn, fault: StartFault) -> Result<bool, End> {
     let asked = turn.again.as_ref().map(|again| again.args.session);
     let session = match (fault, asked) {
@@ -168,6 +168,8 @@ pub fn restart(run: &mut Run, turn: &mut Turn, fault: StartFault) -> Result<bool
     if turn.restarted {
         return Ok(false);
     }
+    // A stop that came while the first process ended: from then on none starts (turn-paths, "Stop").
+    run.check_cancel()?;
     log::warn!("code=session_retried run={} fault={}", run.run_id, fault.code());
     turn.restarted = true;
     if let SessionArg::New(id) = session {
