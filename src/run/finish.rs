@@ -141,6 +141,9 @@ fn conclude(run: &mut Run, end: &End) -> Result<(), End> {
     followup::settle_open(run, open)?;
     answer_files::abort_open(run);
     run.document.flush_all(&run.bound);
+    if run.document.run_ended() && !is_last_word(end) {
+        return Err(End::by(Cause::ServerEnded));
+    }
     let planned = plan(run, end, state, reason)?;
     put_sentence(run, &planned)?;
     // An answer that is refused now may go again without its files: the end waits for the last message, because

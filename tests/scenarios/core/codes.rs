@@ -126,9 +126,9 @@ fn a_broken_state_directory_ends_the_run() {
     let gate = world.hooks.hold_next("getRunContext");
     let (_, run) = world.asks("Hello");
     assert!(gate.reached(DEADLINE));
-    let files = world.state().join("files");
-    std::fs::remove_dir_all(&files).unwrap();
-    std::fs::write(&files, "no directory").unwrap();
+    let place = world.state().join("tmp");
+    std::fs::remove_dir_all(&place).unwrap();
+    std::fs::write(&place, "no directory").unwrap();
     gate.open();
     fails(&world, run, "adapter_error", "state_fault");
     assert!(world.claude.captured("turn").is_empty());

@@ -116,6 +116,26 @@ fn the_server_may_end_the_run_at_any_request() {
     }
 }
 
+/// The same when the last patch of the run is the first request that hears of it.
+#[test]
+fn an_end_by_the_server_that_the_last_patch_hears_of_is_not_followed_by_another() {
+    let world = World::with(Setup { patch_interval: "1h", ..quick() });
+    world
+        .claude
+        .steps(json!([{"tool": {"name": "Bash", "input": {}, "do": [{"mark": "begun"}, {"hold": "go"}]}}, {"text": "x"}]));
+    let (_, run) = world.asks("one");
+    eventually("the turn works", || world.claude.reached("begun").then_some(()));
+    assert!(world.hooks.wait_for("patchRun", 1, DEADLINE), "the one that the interval allows");
+    let inactive = Problem::new(403, code::INVOCATION_TOKEN_INVALID).because(reason::RUN_INACTIVE);
+    world.hooks.always("patchRun", Fault::Refuse(inactive, None));
+    world.claude.release("go");
+    eventually("the run is forgotten", || {
+        (!world.state().join("turns").join(format!("{run}.json")).exists()).then_some(())
+    });
+    assert_eq!(world.hooks.count("finishRun"), 0);
+    nothing_is_left(&world, run);
+}
+
 /// an answer survives an outage, and a refused one ends the run.
 #[test]
 fn c7_03_an_answer_waits_for_the_server() {
