@@ -19,6 +19,7 @@ pub const ROWS: &[Row] = &[
         "The runner does not start: runner.state_dir cannot be used; check owner, mode and disk.",
     ),
     ("state_dir_in_use", "The runner does not start: another one uses this runner.state_dir."),
+    ("state_dir_lost", "The runner ends: runner.state_dir was removed or replaced under it; start it again."),
     ("home_missing", "The runner does not start: neither HOME nor the account's entry names a directory."),
     ("inbox_unusable", "The runner does not start: its database cannot be used; check disk and owner."),
     ("client_unusable", "The runner does not start: check runner.server_url, sdk.proxy and sdk.ca_file."),

@@ -101,6 +101,7 @@ fn exit_code(fault: &RunnerFault) -> u8 {
         RunnerFault::Superseded => exit::SUPERSEDED,
         RunnerFault::StateDir(_)
         | RunnerFault::StateDirInUse
+        | RunnerFault::StateDirLost
         | RunnerFault::Store(_)
         | RunnerFault::System(_) => exit::FAILED,
     }
@@ -110,6 +111,9 @@ fn exit_code(fault: &RunnerFault) -> u8 {
 fn cure(fault: &RunnerFault) -> &'static str {
     match fault {
         RunnerFault::StateDir(_) => "check its owner, its permissions and the disk",
+        RunnerFault::StateDirLost => {
+            "leave it alone while the runner works; start the runner again, and look at runs that were at work"
+        }
         RunnerFault::Store(_) => "check the disk and the owner of its files",
         RunnerFault::Client(_) => "check runner.server_url, sdk.proxy and sdk.ca_file",
         RunnerFault::System(_) => "raise the limits of processes and open files",
@@ -146,6 +150,7 @@ mod tests {
         let rows = [
             (RunnerFault::StateDir(io()), exit::FAILED, "permissions"),
             (RunnerFault::StateDirInUse, exit::FAILED, "directory of its own"),
+            (RunnerFault::StateDirLost, exit::FAILED, "start the runner again"),
             (RunnerFault::Client(TransportError::Connect.into()), exit::CONFIGURATION, "sdk.ca_file"),
             (RunnerFault::System(io()), exit::FAILED, "limits"),
             (RunnerFault::TokenRefused, exit::TOKEN_REFUSED, "new token"),

@@ -1,4 +1,5 @@
-//! How a runner ends: a signal stops it, another runner with the same consumer makes it give up.
+//! How a runner ends: a signal stops it, another runner with the same consumer or the loss of its state directory
+//! makes it give up.
 
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,14 @@ impl Runner {
     pub(super) fn has_stopped(&self) -> bool {
         let done = self.table.is_empty() && self.goodbye_said;
         self.phase == Phase::Stopping && (done || self.due.stop.is_due(Instant::now()))
+    }
+
+    /// Without its state directory a runner can keep no promise, and another one could take the directory's name.
+    pub(super) fn check_state_dir(&self) -> Result<(), RunnerFault> {
+        if self.state_lock.is_lost(&self.shared.state.runner_lock()) {
+            return Err(RunnerFault::StateDirLost);
+        }
+        Ok(())
     }
 
     pub(super) fn on_superseded(&mut self) {

@@ -12,6 +12,8 @@ pub enum RunnerFault {
     StateDir(std::io::Error),
     /// Another runner owns the state directory.
     StateDirInUse,
+    /// The state directory was removed or replaced while the runner worked.
+    StateDirLost,
     /// The inbox cannot be used.
     Store(StoreError),
     /// The HTTP client cannot be made.
@@ -34,6 +36,7 @@ impl RunnerFault {
         match self {
             Self::StateDir(_) => "state_dir_unusable",
             Self::StateDirInUse => "state_dir_in_use",
+            Self::StateDirLost => "state_dir_lost",
             Self::Store(_) => "inbox_unusable",
             Self::Client(_) => "client_unusable",
             Self::System(_) => "system_refused",
@@ -53,6 +56,9 @@ impl fmt::Display for RunnerFault {
                 f,
                 "another runner uses this runner.state_dir; stop it or give this one a directory of its own"
             ),
+            Self::StateDirLost => {
+                write!(f, "runner.state_dir was removed or replaced while the runner worked")
+            }
             Self::Store(fault) => {
                 write!(f, "the inbox in runner.state_dir cannot be used ({})", fault.code())
             }

@@ -83,7 +83,7 @@ pub struct Runner {
     shared: Arc<Shared>,
     store: Store,
     /// Held as long as the runner lives.
-    _state_lock: FileLock,
+    state_lock: FileLock,
     phase: Phase,
     courier: Courier,
     gateway: Option<Gateway>,
@@ -174,7 +174,7 @@ impl Runner {
         Ok(Runner {
             shared: Arc::new(shared),
             store,
-            _state_lock: lock,
+            state_lock: lock,
             phase: Phase::Connecting,
             courier,
             gateway: None,
@@ -273,6 +273,7 @@ impl Runner {
             self.courier.send(Job::Connect);
         }
         if self.due.heartbeat.take_if_due(now) {
+            self.check_state_dir()?;
             self.probe_if_changed();
             self.beat();
         }

@@ -5,7 +5,7 @@
 //! it guards.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -66,6 +66,13 @@ impl FileLock {
         }
     }
 
+    /// Whether `path`, whose lock this was, names another file now, or none: it guards nothing any more.
+    pub fn is_lost(&self, path: &Path) -> bool {
+        let lost = |fault: io::Error| matches!(fault.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+        // What cannot be looked at for another reason may be there all the same.
+        path.symlink_metadata().map_or_else(lost, |_| !is_at(&self.0, path))
+    }
+
     /// Unlocks for everybody who has the descriptor, also a process that outlives the turn it was started in.
     ///
     /// # Errors
@@ -84,7 +91,7 @@ impl FileLock {
 /// The file system's answer; a link is not followed.
 pub fn is_held(path: &Path) -> io::Result<bool> {
     let file = match OpenOptions::new().read(true).custom_flags(O_NOFOLLOW).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         opened => opened?,
     };
     match file.try_lock_shared() {
@@ -233,10 +240,12 @@ mod tests {
         let home = TempDir::new().unwrap();
         let path = home.join("thread.lock");
         let stale = FileLock::try_acquire(&path).unwrap().unwrap();
+        assert!(!stale.is_lost(&path));
         fs::remove_file(&path).unwrap();
-        assert!(!is_at(&stale.0, &path));
+        assert!(stale.is_lost(&path));
         assert!(free(&path));
-        assert!(!is_at(&stale.0, &path));
+        assert!(stale.is_lost(&path), "another file has the name");
+        assert!(stale.is_lost(&path.join("below a file")));
         std::os::unix::fs::symlink(&path, home.join("link")).unwrap();
         assert!(FileLock::try_acquire(&home.join("link")).is_err());
     }

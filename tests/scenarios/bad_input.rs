@@ -100,6 +100,20 @@ fn a_second_runner_on_the_same_state_directory_is_refused() {
     drop(first);
 }
 
+/// Another runner could take the directory that is there now: two would work for one agent.
+#[test]
+fn a_state_directory_that_is_taken_away_ends_the_service() {
+    let adapter = vec![r#"heartbeat_interval = "1s""#.into()];
+    let world = World::without_runner(Setup { adapter, ..Setup::default() });
+    let first = Service::start(&world);
+    eventually("it serves", || (world.hooks.count("pollEvents") > 0).then_some(()));
+    std::fs::rename(world.state(), world.dir.join("moved")).unwrap();
+    let ended = first.ended();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("state_dir_lost"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("runner.state_dir was removed or replaced"), "{}", ended.stderr);
+}
+
 #[test]
 fn a_token_that_the_server_refuses_ends_the_service() {
     let world = World::without_runner(Setup::default());
