@@ -13,6 +13,7 @@ use claude_code_runner::run::workspace::Workspaces;
 use claude_code_runner::runner::{Runner, RunnerFault, StopHandle};
 use claude_code_runner::sdk::wire::person::{Message, RunDocument};
 use claude_code_runner::sdk::wire::run::{BillingMode, RunState, ToolClass};
+use claude_code_runner::sys::atomic_file;
 use claude_code_runner::sys::private::TempDir;
 use uuid::Uuid;
 
@@ -279,9 +280,7 @@ fn start_server(dir: &TempDir, setup: &Setup, hooks: &Hooks) -> Server {
     .unwrap()
 }
 
-/// A file that only its owner may read.
+/// A file that only its owner may read. A program that reads it meanwhile sees all of the old text or of the new.
 pub fn private_file(path: &Path, text: &str) {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::write(path, text).unwrap();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    atomic_file::show(path, text.as_bytes()).unwrap();
 }
