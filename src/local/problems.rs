@@ -12,7 +12,12 @@ fn say(status: u16, code: &str, title: &str) -> Problem {
 
 /// 400 on the member `pointer` (RFC 6901), with what is wrong with it.
 pub fn invalid(pointer: &str, fault: &str) -> Fail {
-    let mut problem = say(400, code::VALIDATION_FAILED, "The request is not valid.");
+    invalid_as("The request is not valid.", pointer, fault)
+}
+
+/// The same with the sentence `title`.
+fn invalid_as(title: &str, pointer: &str, fault: &str) -> Fail {
+    let mut problem = say(400, code::VALIDATION_FAILED, title);
     problem.errors.push(FieldError { pointer: pointer.to_owned(), code: fault.to_owned() });
     problem.into()
 }
@@ -22,9 +27,7 @@ pub fn file_name(most: u64) -> Fail {
     let title = format!(
         "The file's name is empty, longer than {most} bytes, or has a slash or a control character; rename the file."
     );
-    let mut problem = say(400, code::VALIDATION_FAILED, &title);
-    problem.errors.push(FieldError { pointer: "/name".to_owned(), code: "wrong_value".to_owned() });
-    problem.into()
+    invalid_as(&title, "/name", "wrong_value")
 }
 
 /// 401: no credential, or one that nobody has.

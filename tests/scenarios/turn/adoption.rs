@@ -162,14 +162,20 @@ fn leftovers_of_a_turn_that_ended_while_nobody_watched_are_ended() {
     nothing_is_left(&world, run);
 }
 
-#[test]
-fn a_follow_up_survives_the_change_of_runners_with_one_final_state() {
-    let mut world = world(&[]);
+/// A world whose turn works and has a second message of its thread already.
+fn with_followup() -> (World, Uuid, Uuid) {
+    let world = world(&[]);
     world.claude.steps(json!([waiting_tool(), {"text": "done"}]));
     let (thread, run) = world.asks("one");
     reached(&world, "reached");
     world.person.says(thread, "two");
     followup_is(&world, run, FollowupState::Delivered);
+    (world, thread, run)
+}
+
+#[test]
+fn a_follow_up_survives_the_change_of_runners_with_one_final_state() {
+    let (mut world, thread, run) = with_followup();
     world.stop_runner().unwrap();
     world.start_runner();
     world.person.says(thread, "three");
@@ -193,12 +199,7 @@ fn a_follow_up_survives_the_change_of_runners_with_one_final_state() {
 /// open a run for it too.
 #[test]
 fn a_follow_up_whose_event_comes_again_is_not_refused() {
-    let mut world = world(&[]);
-    world.claude.steps(json!([waiting_tool(), {"text": "done"}]));
-    let (thread, run) = world.asks("one");
-    reached(&world, "reached");
-    world.person.says(thread, "two");
-    followup_is(&world, run, FollowupState::Delivered);
+    let (mut world, thread, run) = with_followup();
     let store = Store::connect(&world.state().join("inbox.sqlite3")).unwrap();
     let stored = store.open_followups(run).unwrap().remove(0).followup;
     drop(store);

@@ -5,6 +5,7 @@ use claude_code_runner::local::hooks::{Fault, Gate};
 use claude_code_runner::sdk::wire::problem::{Problem, code, reason};
 use claude_code_runner::sdk::wire::run::RunState;
 use serde_json::json;
+use uuid::Uuid;
 
 use super::{nothing_is_left, setup};
 use crate::support::wait::{DEADLINE, eventually};
@@ -237,15 +238,21 @@ fn tokens_that_expire_or_are_superseded_are_replaced() {
     assert!(world.hooks.count("renewInvocationToken") > 0);
 }
 
+/// A thread and its run, whose start goes on with a token that the server has replaced meanwhile.
+fn superseded_start(world: &World) -> (Uuid, Uuid) {
+    let gate = world.hooks.hold_next("startRun");
+    let (thread, run) = world.asks("one");
+    assert!(gate.reached(DEADLINE));
+    world.server.operator().mint_token(run).unwrap();
+    gate.open();
+    (thread, run)
+}
+
 /// superseded before the start: nothing is held until the newer token comes.
 #[test]
 fn a_superseded_start_waits_for_the_newer_token() {
     let world = World::with(setup(&[]));
-    let gate = world.hooks.hold_next("startRun");
-    let (thread, run) = world.asks("one");
-    assert!(gate.reached(std::time::Duration::from_secs(60)));
-    world.server.operator().mint_token(run).unwrap();
-    gate.open();
+    let (thread, run) = superseded_start(&world);
     assert!(world.hooks.wait_for("startRun", 1, std::time::Duration::from_secs(60)));
     let (_, other) = world.asks("two");
     world.ends_as(other, RunState::Completed, None);
@@ -258,11 +265,7 @@ fn a_superseded_start_waits_for_the_newer_token() {
 #[test]
 fn a_lost_stop_reaches_a_run_that_waits() {
     let world = World::with(setup(&[]));
-    let gate = world.hooks.hold_next("startRun");
-    let (_, run) = world.asks("one");
-    assert!(gate.reached(std::time::Duration::from_secs(60)));
-    world.server.operator().mint_token(run).unwrap();
-    gate.open();
+    let (_, run) = superseded_start(&world);
     let (_, other) = world.asks("two");
     world.ends_as(other, RunState::Completed, None);
     // The poll that waits is cut behind its answer, the later ones before they are looked at.

@@ -110,6 +110,17 @@ fn full() -> Value {
     json!([{"error": {"error": "invalid_request", "text": "Prompt is too long", "status": 400, "terminal_reason": "prompt_too_long"}}])
 }
 
+/// A thread with an answered run, and its second run, which makes room now and shows it.
+fn compacting(world: &World) -> (Uuid, Uuid) {
+    let (thread, first) = world.asks("one");
+    world.ends_as(first, RunState::Completed, None);
+    let run = world.person.says(thread, "two").run_id.unwrap();
+    eventually("the status line says so", || {
+        (world.person.run(run).document["status_line"] == "compacting").then_some(())
+    });
+    (thread, run)
+}
+
 #[test]
 fn a_full_context_is_compacted_once_and_the_lines_go_again() {
     let world = world(&[]);
@@ -120,12 +131,7 @@ fn a_full_context_is_compacted_once_and_the_lines_go_again() {
         ]},
         {"steps": [{"text": "about {{text}}"}]},
     ]}));
-    let (thread, first) = world.asks("one");
-    world.ends_as(first, RunState::Completed, None);
-    let run = world.person.says(thread, "two").run_id.unwrap();
-    eventually("the status line says so", || {
-        (world.person.run(run).document["status_line"] == "compacting").then_some(())
-    });
+    let (thread, run) = compacting(&world);
     world.claude.release("go");
     world.ends_as(run, RunState::Completed, None);
     let answers = world.answer_texts(thread);
@@ -145,12 +151,7 @@ fn an_end_while_room_is_made_leaves_no_status_line() {
         {"when": {"text": "/compact"}, "steps": [{"do": [{"hold": "go"}]}, {"exit": 1}]},
         {"steps": [{"text": "about {{text}}"}]},
     ]}));
-    let (thread, first) = world.asks("one");
-    world.ends_as(first, RunState::Completed, None);
-    let run = world.person.says(thread, "two").run_id.unwrap();
-    eventually("the status line says so", || {
-        (world.person.run(run).document["status_line"] == "compacting").then_some(())
-    });
+    let (_, run) = compacting(&world);
     world.claude.release("go");
     let found = world.ends_as(run, RunState::Failed, Some("context_full"));
     assert_eq!(found.document.get("status_line"), None);
